@@ -1,0 +1,171 @@
+"""From what people push (NumPy, Arrow, lists) to plain columns, with what was left out counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.errors import DataError
+from skyband.order import Bools, Floats, Ints
+
+
+@dataclass
+class Dropped:
+    """Rows that were not ranked, by reason."""
+
+    null_score: int = 0
+    nan_score: int = 0
+    null_time: int = 0
+    late: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.null_score + self.nan_score + self.null_time + self.late
+
+    def __str__(self) -> str:
+        parts = [
+            f"{count:,} {reason}"
+            for count, reason in (
+                (self.null_score, "NULL scores"),
+                (self.nan_score, "NaN scores"),
+                (self.null_time, "NULL times"),
+                (self.late, "late rows"),
+            )
+            if count
+        ]
+        return ", ".join(parts) or "none"
+
+
+def score_column(values: Any, what: str = "scores") -> tuple[Floats, int]:
+    """A column of scores as float64, NULL as NaN, with the number of NULLs."""
+    array, null = _plain(values, what)
+    if array.dtype == np.bool_ or not np.issubdtype(array.dtype, np.number):
+        raise DataError(
+            f"{what} are of type {array.dtype}", "numbers", "rank by a numeric column or expression"
+        )
+    if np.issubdtype(array.dtype, np.complexfloating):
+        raise DataError(f"{what} are complex", "real numbers", "rank by their magnitude")
+    column = array.astype(np.float64, copy=False)
+    if null is not None:
+        column = np.where(null, np.nan, column)
+    return np.ascontiguousarray(column), int(null.sum()) if null is not None else 0
+
+
+def id_column(values: Any, rows: int) -> Ints:
+    """A column of ids as int64."""
+    array, null = _plain(values, "ids")
+    if len(array) != rows:
+        raise DataError(f"{len(array)} ids for {rows} rows", "one id per row", "push equal lengths")
+    if null is not None and null.any():
+        raise DataError(f"{int(null.sum())} ids are NULL", "an id for each row", "leave ids out")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise DataError(
+            f"ids are of type {array.dtype}",
+            "whole numbers",
+            "push row numbers as ids and look other keys up by them",
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def time_column(values: Any, rows: int, unit: str) -> tuple[Ints, Bools | None]:
+    """A column of times as int64 in the window's unit, and where it is NULL (None: nowhere)."""
+    array, null = _plain(values, "times")
+    if len(array) != rows:
+        raise DataError(
+            f"{len(array)} times for {rows} rows", "one time per row", "push equal lengths"
+        )
+    if np.issubdtype(array.dtype, np.datetime64):
+        if unit == "tick":
+            raise DataError(
+                "times are timestamps but the window is in ticks",
+                "a window such as last(time='1 hour')",
+                "give window and slide as durations",
+            )
+        missing = np.isnat(array)
+        if missing.any():
+            null = missing if null is None else null | missing
+        return array.astype("datetime64[us]").astype(np.int64), null
+    if not np.issubdtype(array.dtype, np.integer):
+        raise DataError(
+            f"times are of type {array.dtype}",
+            "timestamps or whole numbers",
+            "convert them first; whole numbers are microseconds, or ticks of a tick window",
+        )
+    return array.astype(np.int64, copy=False), null
+
+
+def moment(value: Any, unit: str) -> int:
+    """A single time, such as a watermark, in the window's unit."""
+    from datetime import datetime, timezone
+
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            value = value.replace(tzinfo=timezone.utc)
+        since = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
+        found = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return int(time_column(np.array([found], "datetime64[us]"), 1, unit)[0][0])
+    return int(time_column(np.atleast_1d(np.asarray(value)), 1, unit)[0][0])
+
+
+def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Floats, int]:
+    """Attribute columns as a matrix, the scores they give, and how many rows hold a NULL.
+
+    Terms are added from left to right, so that every engine gives the same score to the last bit.
+    """
+    columns = attributes
+    if hasattr(attributes, "columns") and hasattr(attributes, "schema"):  # an Arrow table
+        columns = list(attributes.columns)
+    elif isinstance(attributes, np.ndarray) and attributes.ndim == 2:
+        columns = list(attributes.T)
+    elif isinstance(attributes, np.ndarray):
+        columns = [attributes]
+    if len(columns) != len(weights):
+        raise DataError(
+            f"{len(columns)} attribute columns for {len(weights)} weights",
+            "one column per weight",
+            "push attributes of shape (rows, weights)",
+        )
+    parts, nulls = [], 0
+    for at, column in enumerate(columns):
+        part, missing = score_column(column, f"attributes[{at}]")
+        if parts and len(part) != len(parts[0]):
+            raise DataError(
+                f"attribute columns have {len(parts[0])} and {len(part)} rows",
+                "equal lengths",
+                "push columns of one table",
+            )
+        parts.append(part)
+        nulls = max(nulls, missing)
+    scores = parts[0] * weights[0]
+    for part, weight in zip(parts[1:], weights[1:], strict=True):
+        scores = scores + part * weight
+    return np.ascontiguousarray(np.stack(parts, axis=1)), scores, nulls
+
+
+def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
+    """A one-dimensional NumPy array, and where Arrow said NULL."""
+    null: Bools | None = None
+    if hasattr(values, "combine_chunks"):
+        values = values.combine_chunks()
+    if hasattr(values, "is_null"):
+        import pyarrow as pa
+
+        if isinstance(values, pa.ChunkedArray):
+            values = pa.concat_arrays(values.chunks) if values.num_chunks else values
+        if pa.types.is_decimal(values.type):
+            values = values.cast(pa.float64())
+        if values.null_count:
+            null = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
+            if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+                values = values.fill_null(0)
+        values = values.to_numpy(zero_copy_only=False)
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise DataError(
+            f"{what} have {array.ndim} dimensions", "a flat column", "push one value per row"
+        )
+    return array, null

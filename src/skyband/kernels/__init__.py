@@ -1,0 +1,1 @@
+"""Compiled loops over flat arrays. They know neither queries nor Spark."""

@@ -1,0 +1,128 @@
+"""Writing ranked windows, whole or as changes, into flat arrays."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.jit import jit
+from skyband.kernels.ranked import Ranked, better, copy_best, ranked
+from skyband.order import Ints
+
+
+class Out(NamedTuple):
+    """Answers of one push: the rows of all windows, one after the other.
+
+    ``rows``      scores and sequence numbers
+    ``rank``      rank now, 0 for an object that left (changes only)
+    ``previous``  rank in the window before, 0 for an object that entered (changes only)
+    ``upto``      per step: rows written up to its end
+    """
+
+    rows: Ranked
+    rank: Ints
+    previous: Ints
+    upto: Ints
+
+
+class Emission(NamedTuple):
+    """What emission remembers: the ranking last reported, and ``changes`` (one element, 0 or 1)."""
+
+    reported: Ranked
+    changes: Ints
+
+
+def emission(k: int, changes: bool) -> Emission:
+    """Memory for windows of ``k`` objects."""
+    return Emission(ranked(k if changes else 1), np.array([int(changes)], np.int64))
+
+
+def out(steps: int, emitted: int, k: int, changes: bool) -> Out:
+    """Room for the answers of a push with ``steps`` steps of which ``emitted`` are answered."""
+    capacity = 4 * k + emitted if changes else emitted * k
+    ranks = capacity if changes else 0
+    capacity = max(capacity, 1)
+    return Out(
+        Ranked(np.empty(capacity), np.empty(capacity, np.int64), np.zeros(1, np.int64)),
+        np.empty(ranks, np.int64),
+        np.empty(ranks, np.int64),
+        np.zeros(steps, np.int64),
+    )
+
+
+@jit
+def write(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty: bool) -> Out:
+    """Report the first ``k`` of ``best`` as the window of this step.
+
+    ``dirty`` says whether the ranking may differ from the one reported before. Returns the
+    answers, in larger arrays if they had to grow. O(k); O(1) for changes when nothing changed.
+    """
+    size = min(k, best.size[0])
+    at = target.rows.size[0]
+    if memory.changes[0] == 0:
+        # the loop beats two slice copies for the few dozen rows of a typical answer
+        for i in range(size):
+            target.rows.score[at + i] = best.score[i]
+            target.rows.seq[at + i] = best.seq[i]
+        target.rows.size[0] = at + size
+    elif dirty:
+        target = _room(target, at + size + memory.reported.size[0])
+        _write_changes(target, best, size, memory.reported)
+        copy_best(best, size, memory.reported)
+    target.upto[step] = target.rows.size[0]
+    return target
+
+
+@jit
+def skip(target: Out, step: int) -> None:
+    """Report nothing for this step."""
+    target.upto[step] = target.rows.size[0]
+
+
+@jit
+def _write_changes(target: Out, best: Ranked, size: int, reported: Ranked) -> None:
+    old_size = reported.size[0]
+    old, new = 0, 0
+    while old < old_size or new < size:
+        if old < old_size and new < size and reported.seq[old] == best.seq[new]:
+            if old != new:
+                _row(target, best.score[new], best.seq[new], new + 1, old + 1)
+            old += 1
+            new += 1
+        elif new == size or (
+            old < old_size
+            and better(reported.score[old], reported.seq[old], best.score[new], best.seq[new])
+        ):
+            _row(target, reported.score[old], reported.seq[old], 0, old + 1)
+            old += 1
+        else:
+            _row(target, best.score[new], best.seq[new], new + 1, 0)
+            new += 1
+
+
+@jit
+def _row(target: Out, score: float, seq: int, rank: int, previous: int) -> None:
+    at = target.rows.size[0]
+    target.rows.score[at] = score
+    target.rows.seq[at] = seq
+    target.rank[at] = rank
+    target.previous[at] = previous
+    target.rows.size[0] = at + 1
+
+
+@jit
+def _room(target: Out, need: int) -> Out:
+    if need <= len(target.rows.score):
+        return target
+    capacity = max(need, 2 * len(target.rows.score))
+    size = target.rows.size[0]
+    score = np.empty(capacity)
+    seq = np.empty(capacity, np.int64)
+    rank = np.empty(capacity, np.int64)
+    previous = np.empty(capacity, np.int64)
+    score[:size] = target.rows.score[:size]
+    seq[:size] = target.rows.seq[:size]
+    rank[:size] = target.rank[:size]
+    previous[:size] = target.previous[:size]
+    return Out(Ranked(score, seq, target.rows.size), rank, previous, target.upto)

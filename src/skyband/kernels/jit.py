@@ -1,0 +1,55 @@
+"""The only place that sets compile flags, and that says so when kernels compile."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_PATIENCE = 1.0  # seconds after which a first call is surely compiling and not loading
+
+
+def jit(function: Function) -> Function:
+    """Compile a kernel to machine code on first use and keep the result on disk.
+
+    No fast-math: scores are compared exactly, and infinities are ordinary numbers.
+    """
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled  # type: ignore[no-any-return]
+
+
+
+
+@contextmanager
+def first_use(what: str) -> Iterator[None]:
+    """Tell people on stderr that kernels are being compiled, if that takes more than a moment."""
+    started = time.perf_counter()
+    told = threading.Event()
+
+    def tell() -> None:
+        told.set()
+        print(
+            f"skyband: compiling the {what} kernels, once; later runs load them from disk ...",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    timer = threading.Timer(_PATIENCE, tell)
+    timer.daemon = True
+    if not os.environ.get("NUMBA_DISABLE_JIT"):
+        timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if told.is_set():
+            took = time.perf_counter() - started
+            print(f"skyband: compiled in {took:.0f} s", file=sys.stderr, flush=True)

@@ -1,0 +1,157 @@
+"""A doubly linked list in rank order with a skip list as its index, in flat arrays.
+
+Node 0 is the head and ranks before everything; link 0 means "none" in both directions. Levels are
+drawn from a generator whose state is part of the list, so a restored list goes on bit for bit.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.jit import jit
+from skyband.kernels.ranked import better
+from skyband.order import Floats, Ints
+
+LEVELS = 12  # a quarter of the nodes reach each next level: enough for 4**12 objects
+
+
+class SkipList(NamedTuple):
+    """Nodes as parallel arrays; ``numbers`` holds size, first free node, nodes used, random state."""
+
+    score: Floats
+    seq: Ints
+    after: Ints  # node * LEVELS + level: the next node on that level
+    before: Ints  # the previous node on level 0
+    height: Ints
+    last: Ints  # per level: its last node
+    path: Ints  # scratch: predecessors found by the latest search
+    numbers: Ints
+
+
+SIZE, FREE, USED, RANDOM = 0, 1, 2, 3
+
+
+def skiplist(capacity: int) -> SkipList:
+    """An empty list with room for ``capacity`` objects."""
+    room = max(capacity, 1) + 1
+    return SkipList(
+        np.full(room, np.inf),
+        np.full(room, np.iinfo(np.int64).max, np.int64),
+        np.zeros(room * LEVELS, np.int64),
+        np.zeros(room, np.int64),
+        np.full(room, LEVELS, np.int64),
+        np.zeros(LEVELS, np.int64),
+        np.zeros(LEVELS, np.int64),
+        np.array([0, 0, 1, 0x2545F4914F6CDD1D], np.int64),
+    )
+
+
+@jit
+def with_room(items: SkipList) -> SkipList:
+    """The list with room for one more object. Amortised O(1)."""
+    used = items.numbers[USED]
+    if items.numbers[FREE] != 0 or used < len(items.score):
+        return items
+    room = 2 * used
+    score = np.zeros(room)
+    seq = np.zeros(room, np.int64)
+    after = np.zeros(room * LEVELS, np.int64)
+    before = np.zeros(room, np.int64)
+    height = np.zeros(room, np.int64)
+    score[:used] = items.score
+    seq[:used] = items.seq
+    after[: used * LEVELS] = items.after
+    before[:used] = items.before
+    height[:used] = items.height
+    return SkipList(score, seq, after, before, height, items.last, items.path, items.numbers)
+
+
+@jit
+def _search(items: SkipList, score: float, seq: int) -> None:
+    """Leave in ``path`` the last node before this object on each level. O(log size)."""
+    node = 0
+    for level in range(LEVELS - 1, -1, -1):
+        following = items.after[node * LEVELS + level]
+        while following != 0 and better(
+            items.score[following], items.seq[following], score, seq
+        ):
+            node = following
+            following = items.after[node * LEVELS + level]
+        items.path[level] = node
+
+
+@jit
+def link(items: SkipList, score: float, seq: int) -> int:
+    """Insert an object; return its node. O(log size); O(1) at either end of the list.
+
+    The caller has made sure of room, see :func:`with_room`.
+    """
+    numbers, path = items.numbers, items.path
+    tail = items.last[0]
+    first = items.after[0]
+    if tail == 0 or better(items.score[tail], items.seq[tail], score, seq):
+        path[:] = items.last
+    elif better(score, seq, items.score[first], items.seq[first]):
+        path[:] = 0
+    else:
+        _search(items, score, seq)
+    node = numbers[FREE]
+    if node != 0:
+        numbers[FREE] = items.before[node]
+    else:
+        node = numbers[USED]
+        numbers[USED] = node + 1
+    height = _draw(numbers)
+    items.score[node] = score
+    items.seq[node] = seq
+    items.height[node] = height
+    items.before[node] = path[0]
+    for level in range(height):
+        previous = path[level]
+        following = items.after[previous * LEVELS + level]
+        items.after[node * LEVELS + level] = following
+        items.after[previous * LEVELS + level] = node
+        if following == 0:
+            items.last[level] = node
+        elif level == 0:
+            items.before[following] = node
+    numbers[SIZE] += 1
+    return node
+
+
+@jit
+def unlink(items: SkipList, node: int) -> None:
+    """Remove a node. O(log size); O(1) at the head of the list."""
+    if items.before[node] == 0:
+        items.path[:] = 0
+    else:
+        _search(items, items.score[node], items.seq[node])
+    for level in range(items.height[node]):
+        previous = items.path[level]
+        following = items.after[node * LEVELS + level]
+        items.after[previous * LEVELS + level] = following
+        if following == 0:
+            items.last[level] = previous
+        elif level == 0:
+            items.before[following] = previous
+    items.before[node] = items.numbers[FREE]
+    items.numbers[FREE] = node
+    items.numbers[SIZE] -= 1
+
+
+@jit
+def _draw(numbers: Ints) -> int:
+    """A height, geometric with ratio 1/4, from a 64 bit xorshift generator."""
+    state = numbers[RANDOM]
+    state ^= state << 13
+    state ^= (state >> 7) & 0x01FFFFFFFFFFFFFF
+    state ^= state << 17
+    numbers[RANDOM] = state
+    height = 1
+    bits = (state >> 20) & 0xFFFFFFFF
+    while height < LEVELS and bits & 3 == 0:
+        height += 1
+        bits >>= 2
+    return height

@@ -1,0 +1,31 @@
+"""Work counters: what the papers' tables are made of, independent of the machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.order import Ints
+
+SLIDES = 0  # windows completed
+CANDIDATES = 1  # candidates kept, summed over the slides
+INSERTIONS = 2  # objects that became candidates
+DELETIONS = 3  # candidates dropped because others made them pointless
+RESCANS = 4  # times the window, or a part of it, was read again
+RESCANNED = 5  # objects read again
+EVENTS = 6  # algorithm's own: pointer moves, partitions, cells visited
+MEANINGFUL = 7  # SAP: objects in the meaningful set, summed over the slides
+NAMES = (
+    "slides",
+    "candidates",
+    "insertions",
+    "deletions",
+    "rescans",
+    "rescanned",
+    "events",
+    "meaningful",
+)
+
+
+def counters() -> Ints:
+    """Counters at zero."""
+    return np.zeros(len(NAMES), np.int64)

@@ -1,0 +1,426 @@
+"""The local main path: push(batch) -> ranked windows."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband import snapshot as snapshots
+from skyband.directory import Directory
+from skyband.errors import DataError, QueryError, SnapshotError
+from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
+from skyband.kernels.emission import Out
+from skyband.order import Floats, Ints
+from skyband.panes import Panes, Steps, TimeSteps, count_steps
+from skyband.pending import Pending
+from skyband.planner import Plan, plan
+from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.results import Ranked
+from skyband.topk import algorithm as build
+from skyband.topk.algorithm import Algorithm, Setting
+
+_FOREVER = 1 << 62
+
+
+class Monitor:
+    """Answers one continuous top-k query over the rows that are pushed into it.
+
+    Parameters: the query; the algorithm (``"auto"`` lets the planner choose); for time windows an
+    optional ``delay``: with it the watermark follows the newest time at that distance, without it
+    the caller passes ``watermark=`` to :meth:`push`. ``options`` are the algorithm's own.
+
+    >>> import numpy as np
+    >>> from skyband import Monitor, TopK, last
+    >>> monitor = Monitor(TopK(k=2, window=last(count=4, slide=2)))
+    >>> for ranked in monitor.push(np.array([3.0, 9.0, 4.0, 1.0])):
+    ...     print(ranked)
+    [0, 2) 1. 9 (id 1), 2. 3 (id 0)
+    [0, 4) 1. 9 (id 1), 2. 4 (id 2)
+    """
+
+    def __init__(
+        self,
+        query: TopK,
+        algorithm: str = "auto",
+        *,
+        delay: Any = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not isinstance(query, TopK):
+            raise QueryError(f"query is {query!r}", "a TopK query", "write Monitor(TopK(k=10, ...))")
+        window = query.window
+        timed = isinstance(window, TimeWindow)
+        if delay is not None and not timed:
+            raise QueryError("delay with a count window", "a time window", "leave delay out")
+        self.query = query
+        self.dropped = Dropped()
+        self.plan = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
+        self.delay = None if delay is None else _delay(delay, window)
+        self._options = dict(options or {})
+        self._panes = Panes(window.size, window.slide, getattr(window, "offset", 0))
+        self._algorithm = build(self.plan.algorithm, self._setting())
+        self._arrived = 0  # rows pushed so far
+        self._watermark = -_FOREVER
+        self._newest = -_FOREVER
+        self._steps = TimeSteps(self._panes, farewell=query.emit == "changes")
+        self._pending = Pending(self._panes, query.k, self._width)
+        self._directory: Directory | None = Directory(timed=True) if timed else None
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm at work."""
+        return self._algorithm
+
+    @property
+    def watermark(self) -> int | None:
+        """Time before which no further row is expected (time windows), None before the first."""
+        return None if self._watermark == -_FOREVER else self._watermark
+
+    @property
+    def _width(self) -> int:
+        return len(self.query.weights or (1.0,)) if self._algorithm.attributes else 0
+
+    def _setting(self) -> Setting:
+        query, window = self.query, self.query.window
+        return Setting(
+            k=query.k,
+            size=window.size,
+            slide=window.slide,
+            counted=isinstance(window, CountWindow),
+            changes=query.emit == "changes",
+            weights=query.weights,
+            options=self._options,
+        )
+
+    def push(
+        self,
+        scores: Any = None,
+        *,
+        ids: Any = None,
+        times: Any = None,
+        attributes: Any = None,
+        watermark: Any = None,
+    ) -> Ranked:
+        """Take in a batch of rows and return the windows that it completes.
+
+        ``scores``, or ``attributes`` (one column per weight) if the query has weights; ``ids``
+        default to the arrival number; ``times`` and ``watermark`` belong to time windows. Arrays
+        are NumPy or Arrow. Rows older than the watermark before this push are dropped and counted
+        in :attr:`dropped`, as are NULL and NaN scores and NULL times; a count window lets unranked
+        rows hold their place.
+
+        Raises :class:`DataError` before anything is taken in.
+        """
+        matrix, column, nulls = self._scores(scores, attributes)
+        rows = len(column)
+        window = self.query.window
+        if isinstance(window, CountWindow):
+            if times is not None or watermark is not None:
+                raise DataError(
+                    "times or a watermark for a count window",
+                    "scores only",
+                    "use last(time=...) for time windows",
+                )
+            numbers = None if ids is None else id_column(ids, rows)
+            return self._push_counted(column, matrix, nulls, numbers)
+        if rows and times is None:
+            raise DataError("no times", "a time per row", "push(scores, times=...)")
+        clock, missing = time_column([] if times is None else times, rows, window.unit) if rows else (
+            np.empty(0, np.int64),
+            None,
+        )
+        numbers = (
+            np.arange(self._arrived, self._arrived + rows, dtype=np.int64)
+            if ids is None
+            else id_column(ids, rows)
+        )
+        until = None if watermark is None else moment(watermark, window.unit)
+        if until is not None and self.delay is not None:
+            raise DataError(
+                "a watermark for a monitor with a delay", "one of them", "leave watermark out"
+            )
+        self._arrived += rows
+        return self._push_timed(column, matrix, nulls, numbers, clock, missing, until)
+
+    def finish(self) -> Ranked:
+        """Let the watermark pass everything: answer the windows that are still open.
+
+        Time windows only; a count window that is not complete is never answered.
+        """
+        if isinstance(self.query.window, CountWindow):
+            return self._push_counted(np.empty(0), None, 0, None)
+        return self._close(_FOREVER)
+
+    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats | None, Floats, int]:
+        weights = self.query.weights
+        if weights is None:
+            if attributes is not None:
+                raise DataError(
+                    "attributes for a query without weights",
+                    "scores",
+                    "give the query weights=(...)",
+                )
+            column, nulls = score_column([] if scores is None else scores) if scores is not None else (
+                np.empty(0),
+                0,
+            )
+            return (column.reshape(-1, 1) if self._algorithm.attributes else None), column, nulls
+        if scores is not None:
+            raise DataError(
+                "scores for a query with weights", "attributes", "push(attributes=...)"
+            )
+        if attributes is None:
+            return np.empty((0, len(weights))), np.empty(0), 0
+        return weighted(attributes, weights)
+
+    def _count_unranked(self, column: Floats, nulls: int) -> Any:
+        unranked = np.isnan(column)
+        bad = int(np.count_nonzero(unranked))
+        self.dropped.null_score += nulls
+        self.dropped.nan_score += bad - nulls
+        return unranked if bad else None
+
+    def _push_counted(
+        self, column: Floats, matrix: Floats | None, nulls: int, ids: Ints | None
+    ) -> Ranked:
+        window = self.query.window
+        assert isinstance(window, CountWindow)
+        self._count_unranked(column, nulls)
+        base = self._arrived
+        if ids is not None and self._directory is None:
+            if base:
+                raise DataError(
+                    "ids after a batch without ids", "ids always or never", "push ids from the start"
+                )
+            self._directory = Directory(timed=False)
+        elif ids is None and self._directory is not None and len(column):
+            raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
+        steps = count_steps(self._panes, base, len(column), window.full)
+        self._arrived += len(column)
+        if self._directory is not None and ids is not None:
+            self._directory.admit(base, ids, None)
+        target = self._algorithm.push(column, steps, matrix)
+        ranked = self._ranked(target, steps)
+        self._tidy()
+        return ranked
+
+    def _push_timed(
+        self,
+        column: Floats,
+        matrix: Floats | None,
+        nulls: int,
+        ids: Ints,
+        times: Ints,
+        missing: Any,
+        until: int | None,
+    ) -> Ranked:
+        keep = np.ones(len(column), dtype=np.bool_)
+        unranked = self._count_unranked(column, nulls)
+        if missing is not None:
+            self.dropped.null_time += int(missing.sum())
+            keep &= ~missing
+        late = times < self._watermarks(times, keep)
+        self.dropped.late += int(np.count_nonzero(late & keep))
+        keep &= ~late
+        if unranked is not None:
+            keep &= ~unranked
+        if keep.all():
+            self._pending.add(column, ids, times, matrix)
+        else:
+            rows = np.flatnonzero(keep)
+            self._pending.add(
+                column[rows], ids[rows], times[rows], None if matrix is None else matrix[rows]
+            )
+        if self.delay is not None and self._newest > -_FOREVER:
+            until = self._newest - self.delay
+        if until is None:
+            return self._close(self._watermark)
+        return self._close(until)
+
+    def _watermarks(self, times: Ints, known: NDArray[np.bool_]) -> Any:
+        """The watermark that each row meets: of the push before, or of the rows before it."""
+        if self.delay is None:
+            return self._watermark
+        newest = np.maximum.accumulate(
+            np.concatenate([[self._newest], np.where(known, times, -_FOREVER)])
+        )
+        self._newest = int(newest[-1])
+        return np.maximum(newest[:-1] - self.delay, -_FOREVER)
+
+    def _close(self, until: int) -> Ranked:
+        """Advance the watermark and answer the windows that end at or before it."""
+        self._watermark = max(self._watermark, until)
+        panes = self._panes
+        closed = panes.first_window(self._watermark) - 1
+        score, ids, times, matrix = self._pending.release(panes.end(closed))
+        assert self._directory is not None
+        base = self._steps.fed
+        steps = self._steps.cut(times, closed)
+        self._directory.admit(base, ids, times)
+        target = self._algorithm.push(score, steps, matrix if self._algorithm.attributes else None)
+        ranked = self._ranked(target, steps)
+        self._tidy()
+        return ranked
+
+    def _ranked(self, target: Out, steps: Steps) -> Ranked:
+        panes, window = self._panes, self.query.window
+        emit = steps.emit
+        size = int(target.rows.size[0])
+        seq = target.rows.seq[:size]
+        end = panes.offset + steps.window[emit] * panes.slide
+        start = end - panes.size
+        if isinstance(window, CountWindow):
+            start = np.maximum(start, 0)
+        directory = self._directory
+        places = None if directory is None else directory.places(seq)
+        changes = self.query.emit == "changes"
+        return Ranked(
+            window_start=start,
+            window_end=end,
+            offsets=np.concatenate([[0], target.upto[emit]]),
+            score=target.rows.score[:size] + 0.0,  # -0.0 becomes 0.0
+            id=seq if directory is None or places is None else directory.id[places],
+            time=directory.time[places] if directory is not None and directory.timed else None,
+            ranks=target.rank[:size] if changes else None,
+            previous_rank=target.previous[:size] if changes else None,
+            timed=isinstance(window, TimeWindow) and window.unit == "us",
+        )
+
+    def _tidy(self) -> None:
+        if self._directory is not None and self._directory.crowded:
+            kept = self._algorithm.kept()
+            if self.query.emit == "changes":
+                reported = self._algorithm.state.memory.reported
+                kept = np.union1d(kept, reported.seq[: reported.size[0]])
+            self._directory.prune(kept)
+
+    def counters(self) -> dict[str, float]:
+        """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""
+        return self._algorithm.counters()
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the algorithm's state occupies."""
+        return self._algorithm.state_bytes()
+
+    def explain(self) -> str:
+        """The query, the algorithm and the reasons for it, in words."""
+        return f"{self.query}\n{self.plan}"
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
+        arrays = {f"algorithm.{name}": v for name, v in self._algorithm.snapshot().items()}
+        pending, steps, directory = self._pending, self._steps, self._directory
+        arrays |= {
+            "pending.score": pending.score,
+            "pending.id": pending.id,
+            "pending.time": pending.time,
+            "pending.attributes": pending.attributes,
+            "steps.life": steps.life,
+            "steps.life_from": steps.life_from,
+        }
+        if directory is not None:
+            arrays |= {
+                "directory.seq": directory.seq,
+                "directory.id": directory.id,
+                "directory.time": directory.time,
+            }
+        header = {
+            "family": "topk",
+            "algorithm": self.plan.algorithm,
+            "reasons": list(self.plan.reasons),
+            "query": _described(self.query),
+            "delay": self.delay,
+            "options": self._options,
+            "dropped": dataclasses.asdict(self.dropped),
+            "arrived": self._arrived,
+            "watermark": self._watermark,
+            "newest": self._newest,
+            "fed": steps.fed,
+            "done": steps.done,
+            "alive_until": steps.alive_until,
+            "directory": None if directory is None else directory.timed,
+        }
+        return snapshots.dump(header, arrays)
+
+    @classmethod
+    def restore(cls, data: bytes, query: TopK | None = None) -> Monitor:
+        """A monitor that goes on where :meth:`snapshot` was taken.
+
+        With ``query`` the snapshot must be of that very query; otherwise
+        :class:`SnapshotError` names what differs.
+        """
+        header, arrays = snapshots.load(data)
+        if header.get("family") != "topk":
+            raise SnapshotError(
+                f"a snapshot of family {header.get('family')!r}", "'topk'", "restore it elsewhere"
+            )
+        found = header["query"]
+        if query is not None:
+            _require_same(found, _described(query))
+        monitor = cls(
+            _query_from(found), header["algorithm"], options=header["options"]
+        )
+        monitor.delay = header["delay"]
+        monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
+        monitor.dropped = Dropped(**header["dropped"])
+        monitor._arrived, monitor._watermark = header["arrived"], header["watermark"]
+        monitor._newest = header["newest"]
+        steps, pending = monitor._steps, monitor._pending
+        steps.fed, steps.done = header["fed"], header["done"]
+        steps.alive_until = header["alive_until"]
+        steps.life, steps.life_from = arrays["steps.life"], arrays["steps.life_from"]
+        pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
+        pending.time, pending.attributes = arrays["pending.time"], arrays["pending.attributes"]
+        if header["directory"] is not None:
+            directory = Directory(header["directory"])
+            directory.seq, directory.id = arrays["directory.seq"], arrays["directory.id"]
+            directory.time = arrays["directory.time"]
+            monitor._directory = directory
+        prefix = "algorithm."
+        monitor._algorithm.restore(
+            {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
+        )
+        return monitor
+
+
+def _delay(delay: Any, window: TimeWindow) -> int:
+    from skyband.durations import microseconds
+
+    if isinstance(delay, (int, np.integer)) and not isinstance(delay, bool):
+        amount = int(delay)
+    elif window.unit == "tick":
+        raise QueryError(
+            f"delay is {delay!r} for a window in ticks", "a whole number", "write delay=10"
+        )
+    else:
+        amount = microseconds(delay, "delay")
+    if amount < 0:
+        raise QueryError(f"delay is {delay!r}", "at least zero", "write delay='0 seconds'")
+    return amount
+
+
+def _described(query: TopK) -> dict[str, Any]:
+    kind = "count" if isinstance(query.window, CountWindow) else "time"
+    described = dataclasses.asdict(query) | {"kind": kind}
+    return json.loads(json.dumps(described))  # type: ignore[no-any-return]
+
+
+def _query_from(found: Mapping[str, Any]) -> TopK:
+    window = (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
+    weights = found["weights"]
+    return TopK(found["k"], window, found["emit"], None if weights is None else tuple(weights))
+
+
+def _require_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    for field in ("kind", "k", "window", "emit", "weights"):
+        if found[field] != wanted[field]:
+            raise SnapshotError(
+                f"a snapshot of a query with {field} = {found[field]!r}",
+                f"{field} = {wanted[field]!r}",
+                "restore it without a query, or start afresh",
+            )

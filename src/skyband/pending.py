@@ -1,0 +1,74 @@
+"""Rows of time windows that wait for the watermark."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skyband.order import Floats, Ints, arrival_order
+from skyband.panes import Panes
+
+
+class Pending:
+    """Maintains the rows whose windows the watermark has not passed yet.
+
+    Only the k best of each pane can ever be answers, so once the rows outgrow a bound all others
+    are dropped; with ``keep_all`` (attributes are indexed) everything stays.
+
+    Complexity: O(1) amortised per row besides one sort per release.
+    """
+
+    def __init__(self, panes: Panes, k: int, width: int) -> None:
+        self.panes = panes
+        self.k = k
+        self.score = np.empty(0)
+        self.id = np.empty(0, np.int64)
+        self.time = np.empty(0, np.int64)
+        self.attributes = np.empty((0, width))
+        self._crowded = max(65_536, 4 * k)
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def add(self, score: Floats, id: Ints, time: Ints, attributes: Floats | None) -> None:
+        """Take in rows in any order."""
+        self.score = np.concatenate([self.score, score])
+        self.id = np.concatenate([self.id, id])
+        self.time = np.concatenate([self.time, time])
+        if attributes is not None:
+            self.attributes = np.concatenate([self.attributes, attributes])
+        if len(self.score) > self._crowded:
+            self._prune()
+            self._crowded = max(65_536, 2 * len(self.score))
+
+    def release(self, before: int) -> tuple[Floats, Ints, Ints, Floats]:
+        """Hand out, in sequence, the rows with times before ``before``."""
+        due = self.time < before
+        if due.all():
+            rows = (self.score, self.id, self.time, self.attributes)
+            self._keep(np.zeros(0, np.int64))
+        else:
+            rows = (self.score[due], self.id[due], self.time[due], self.attributes[due[: len(self.attributes)]])
+            self._keep(np.flatnonzero(~due))
+        order = arrival_order(rows[2], rows[1])
+        return (
+            rows[0][order],
+            rows[1][order],
+            rows[2][order],
+            rows[3][order] if len(rows[3]) else rows[3],
+        )
+
+    def _keep(self, rows: Ints) -> None:
+        self.score, self.id, self.time = self.score[rows], self.id[rows], self.time[rows]
+        if len(self.attributes):
+            self.attributes = self.attributes[rows]
+
+    def _prune(self) -> None:
+        """Keep the k best of each pane: nobody else can be an answer."""
+        panes = self.panes
+        enter, leave = panes.first_windows(self.time), panes.last_windows(self.time)
+        order = np.lexsort((-self.id, -self.time, -self.score, leave, enter))
+        fresh = np.ones(len(order), dtype=np.bool_)
+        fresh[1:] = (np.diff(enter[order]) != 0) | (np.diff(leave[order]) != 0)
+        begin = np.flatnonzero(fresh)
+        rank = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
+        self._keep(np.sort(order[rank < self.k]))

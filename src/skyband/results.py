@@ -1,0 +1,127 @@
+"""Ranked windows, and changes between them, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.order import Floats, Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHANGES = ("entered", "left", "moved")
+
+
+@dataclass(frozen=True)
+class RankedWindow:
+    """One window: its bounds (half open) and its rows, best first.
+
+    ``rank`` counts from 1. In a report of changes ``rank`` is 0 for an object that left and
+    ``previous_rank`` is 0 for one that entered.
+    """
+
+    start: int
+    end: int
+    rank: Ints
+    score: Floats
+    id: Ints
+    time: Ints | None = None
+    previous_rank: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def __str__(self) -> str:
+        rows = ", ".join(
+            f"{rank}. {score:g} (id {id})"
+            for rank, score, id in zip(self.rank, self.score, self.id, strict=True)
+        )
+        return f"[{self.start}, {self.end}) {rows}"
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """The windows that one push answered, as columns; iterate for one window at a time.
+
+    ``offsets`` has one entry more than there are windows: rows ``offsets[i]:offsets[i + 1]``
+    belong to window ``i``. ``timed`` says that bounds and times are microseconds since the epoch.
+    """
+
+    window_start: Ints
+    window_end: Ints
+    offsets: Ints
+    score: Floats
+    id: Ints
+    time: Ints | None = None
+    ranks: Ints | None = None
+    previous_rank: Ints | None = None
+    timed: bool = False
+
+    def __len__(self) -> int:
+        return len(self.window_start)
+
+    def __iter__(self) -> Iterator[RankedWindow]:
+        rank = self.rank
+        for i in range(len(self)):
+            rows = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+            yield RankedWindow(
+                int(self.window_start[i]),
+                int(self.window_end[i]),
+                rank[rows],
+                self.score[rows],
+                self.id[rows],
+                None if self.time is None else self.time[rows],
+                None if self.previous_rank is None else self.previous_rank[rows],
+            )
+
+    @property
+    def rows(self) -> int:
+        """Rows over all windows."""
+        return len(self.score)
+
+    @property
+    def rank(self) -> Ints:
+        """Each row's rank in its window, from 1; 0 for an object that left."""
+        if self.ranks is not None:
+            return self.ranks
+        return np.arange(1, self.rows + 1, dtype=np.int64) - self._per_row(self.offsets[:-1])
+
+    @property
+    def change(self) -> NDArray[Any]:
+        """What each row reports: ``entered``, ``left`` or ``moved`` (changes only)."""
+        assert self.ranks is not None
+        assert self.previous_rank is not None
+        codes = np.where(self.previous_rank == 0, 0, np.where(self.ranks == 0, 1, 2))
+        return np.array(CHANGES)[codes]
+
+    def _per_row(self, values: Ints) -> Ints:
+        return np.repeat(values, np.diff(self.offsets))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per ranked object: window bounds, rank, score, id, and what else there is."""
+        import pyarrow as pa
+
+        def moment(values: Ints) -> Any:
+            kind = pa.timestamp("us", tz="UTC") if self.timed else pa.int64()
+            return pa.array(values).cast(kind)
+
+        columns: dict[str, Any] = {
+            "window_start": moment(self._per_row(self.window_start)),
+            "window_end": moment(self._per_row(self.window_end)),
+            "rank": pa.array(self.rank, mask=None if self.ranks is None else self.ranks == 0),
+            "score": pa.array(self.score),
+            "id": pa.array(self.id),
+        }
+        if self.time is not None:
+            columns["time"] = moment(self.time)
+        if self.previous_rank is not None:
+            columns["change"] = pa.array(self.change)
+            columns["previous_rank"] = pa.array(
+                self.previous_rank, mask=self.previous_rank == 0
+            )
+        return pa.table(columns)

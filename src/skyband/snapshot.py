@@ -1,0 +1,67 @@
+"""State arrays <-> versioned bytes. Never pickle.
+
+Layout: magic, format version and header length (little endian), a JSON header (what the state
+belongs to, and the name, type and shape of each array), then the arrays' bytes one after the other.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.errors import SnapshotError
+
+MAGIC = b"SKYBAND\x00"
+VERSION = 1
+_PREFIX = struct.Struct("<8sIQ")
+_TYPES = {"<f8", "<i8", "|b1", "|i1", "<i4"}
+
+
+def dump(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Bytes from which :func:`load` gives back the same header and arrays."""
+    plain = {
+        name: np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+        for name, array in arrays.items()
+    }
+    listed = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
+    text = json.dumps({"header": dict(header), "arrays": listed}).encode()
+    body = b"".join(array.tobytes() for array in plain.values())
+    return _PREFIX.pack(MAGIC, VERSION, len(text)) + text + body
+
+
+def load(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Header and arrays of a snapshot; raises :class:`SnapshotError` for anything else."""
+    if len(data) < _PREFIX.size:
+        raise SnapshotError(f"{len(data)} bytes", "a snapshot", "pass what snapshot() returned")
+    magic, version, length = _PREFIX.unpack_from(data)
+    if magic != MAGIC:
+        raise SnapshotError(
+            "bytes that do not begin like a snapshot", "a snapshot", "pass what snapshot() returned"
+        )
+    if version != VERSION:
+        raise SnapshotError(
+            f"snapshot format {version}",
+            f"format {VERSION}",
+            "restore it with the version of Skyband that wrote it",
+        )
+    try:
+        described = json.loads(data[_PREFIX.size : _PREFIX.size + length])
+        arrays, at = {}, _PREFIX.size + length
+        for name, kind, shape in described["arrays"]:
+            if kind not in _TYPES:
+                raise ValueError(f"array type {kind}")
+            count = int(np.prod(shape, dtype=np.int64))
+            arrays[name] = np.frombuffer(data, np.dtype(kind), count, at).reshape(shape).copy()
+            at += arrays[name].nbytes
+        if at != len(data):
+            raise ValueError(f"{len(data) - at} bytes too many")
+        return described["header"], arrays
+    except (ValueError, KeyError, TypeError) as error:
+        raise SnapshotError(
+            f"a damaged snapshot ({error})", "a whole one", "use an earlier snapshot"
+        ) from None

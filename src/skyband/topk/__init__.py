@@ -1,0 +1,37 @@
+"""One continuous top-k query over one stream: every algorithm of the field, one file each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from skyband.errors import QueryError
+
+if TYPE_CHECKING:
+    from skyband.topk.algorithm import Algorithm, Setting
+
+_CLASSES = {
+    "recompute": ("skyband.topk.recompute", "Recompute"),
+    "kskyband": ("skyband.topk.kskyband", "KSkyband"),
+    "tma": ("skyband.topk.tma", "TMA"),
+    "sma": ("skyband.topk.sma", "SMA"),
+    "pretopk": ("skyband.topk.pretopk", "PreTopk"),
+    "mintopk": ("skyband.topk.mintopk", "MinTopk"),
+    "sap-equal": ("skyband.topk.sap", "SapEqual"),
+    "sap-dynamic": ("skyband.topk.sap", "SapDynamic"),
+    "sap": ("skyband.topk.sap", "Sap"),
+}
+
+ALGORITHMS = tuple(_CLASSES)
+"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+
+
+def algorithm(name: str, setting: Setting) -> Algorithm:
+    """Build an algorithm by name; its kernels are imported only now."""
+    if name not in _CLASSES:
+        raise QueryError(
+            f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
+        )
+    module, cls = _CLASSES[name]
+    built: Algorithm = getattr(import_module(module), cls)(setting)
+    return built

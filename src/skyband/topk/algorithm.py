@@ -1,0 +1,160 @@
+"""What every top-k algorithm has in common: a state of flat arrays, and one loop over steps."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.errors import QueryError, SnapshotError
+from skyband.kernels import work
+from skyband.kernels.emission import Out, out
+from skyband.kernels.jit import first_use
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an algorithm needs to know of a query: numbers only.
+
+    ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise.
+    """
+
+    k: int
+    size: int
+    slide: int
+    counted: bool
+    changes: bool = False
+    weights: tuple[float, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def span(self) -> int:
+        """Whole slides in a window."""
+        return self.size // self.slide
+
+
+_COMPILED: set[str] = set()
+
+
+class Algorithm(ABC):
+    """Maintains the objects that can still be answers, and answers windows from them.
+
+    A subclass keeps its whole state in ``self.state``, a tuple of (tuples of) arrays, so that a
+    snapshot is those arrays and nothing else. Objects are numbered in sequence; ranks follow
+    (score, sequence number), both descending. A NaN score is never ranked but holds its place.
+    """
+
+    name: ClassVar[str]
+    options: ClassVar[tuple[str, ...]] = ()
+    attributes: ClassVar[bool] = False  # whether it indexes attribute columns
+
+    def __init__(self, setting: Setting) -> None:
+        unknown = sorted(set(setting.options) - set(self.options))
+        if unknown:
+            raise QueryError(
+                f"option {unknown[0]!r} for {self.name}",
+                f"one of {', '.join(self.options)}" if self.options else "no options",
+                "leave it out",
+            )
+        self.setting = setting
+        self.state: Any = self.new_state()
+        self._most = 0  # objects alive at most so far: bounds the size of an answer
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """The state before the first object."""
+
+    @abstractmethod
+    def advance(self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out) -> Out:
+        """Take in a batch step by step: expire, insert, answer."""
+
+    @abstractmethod
+    def kept(self) -> Ints:
+        """Ascending sequence numbers of the objects that may still be reported."""
+
+    @abstractmethod
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
+        """Assert what the algorithm promises, given the ranked objects alive now."""
+
+    @property
+    @abstractmethod
+    def work(self) -> Ints:
+        """The work counters, see :mod:`skyband.kernels.work`."""
+
+    def push(self, scores: Floats, steps: Steps, attributes: Floats | None = None) -> Out:
+        """Take in a batch and return its answers. Complexity: the algorithm's own."""
+        setting = self.setting
+        if setting.counted:
+            bound = setting.size
+        else:
+            first = int(steps.first[0]) if len(steps.first) else int(steps.base[0])
+            self._most = max(self._most, int(steps.base[0]) + len(scores) - first)
+            bound = self._most
+        target = out(
+            len(steps.stop), int(steps.emit.sum()), min(setting.k, max(bound, 1)), setting.changes
+        )
+        if type(self).__name__ in _COMPILED:
+            return self.advance(scores, attributes, steps, target)
+        with first_use(self.name):
+            target = self.advance(scores, attributes, steps, target)
+        _COMPILED.add(type(self).__name__)
+        return target
+
+    def counters(self) -> dict[str, float]:
+        """Work counters by name; sums over slides are given as averages."""
+        found = dict(zip(work.NAMES, self.work.tolist(), strict=True))
+        slides = max(found["slides"], 1)
+        return {
+            name: value / slides if name in ("candidates", "meaningful") else value
+            for name, value in found.items()
+        }
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the state occupies."""
+        return sum(array.nbytes for _, array in flatten(self.state))
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The state as named arrays."""
+        return {**dict(flatten(self.state)), "most": np.array([self._most])}
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`snapshot` gave."""
+        self.state = _filled(self.state, "", arrays)
+        self._most = int(arrays["most"][0])
+
+
+def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
+    """Name every array of a state: ``field.field``."""
+    for name, value in zip(state._fields, state, strict=True):
+        if isinstance(value, np.ndarray):
+            yield prefix + name, value
+        else:
+            yield from flatten(value, f"{prefix}{name}.")
+
+
+def _filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    values = []
+    for name, value in zip(state._fields, state, strict=True):
+        if not isinstance(value, np.ndarray):
+            values.append(_filled(value, f"{prefix}{name}.", arrays))
+            continue
+        found = arrays.get(prefix + name)
+        if found is None or found.dtype != value.dtype or found.ndim != value.ndim:
+            raise SnapshotError(
+                f"array {prefix + name!r} is {'missing' if found is None else found.dtype}",
+                f"an array of {value.dtype}",
+                "take a new snapshot with this version",
+            )
+        values.append(found.copy())
+    return type(state)(*values)
+
+
+def best_of(alive: Mapping[int, float], k: int) -> list[int]:
+    """The k best sequence numbers of a set of objects: for invariant checks."""
+    return sorted(alive, key=lambda seq: (alive[seq], seq), reverse=True)[:k]

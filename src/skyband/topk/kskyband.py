@@ -1,0 +1,197 @@
+"""k-skyband: keep every object that fewer than k newer and better objects dominate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.jit import jit
+from skyband.kernels.ranked import Ranked, ranked
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm
+
+
+class State(NamedTuple):
+    """The skyband in rank order, with the number of dominators of each object."""
+
+    band: Ranked
+    dominators: Ints
+    memory: Emission
+    work: Ints
+    numbers: Ints  # k, lower bound of the oldest object's number
+
+
+_K, _OLDEST = 0, 1
+
+
+class KSkyband(Algorithm):
+    """Maintains the k-skyband of the window in rank order, with dominance counters.
+
+    An object dominates another that ranks behind it and arrived earlier. Whoever is dominated by k
+    objects can never be an answer again.
+
+    Invariants: (1) the band is in rank order; (2) it holds exactly the objects of the window with
+    fewer than k dominators; (3) each counter is the exact number of dominators.
+
+    Complexity: O(log + d) per arrival with d the candidates it dominates (k on average on random
+    scores, n at worst), O(k) per slide; space O(k ln(n/k)) on random scores, O(n) at worst.
+
+    Reference: Shen et al., ICDE 2012, as used by Zhu et al., TKDE 2017, section 2.1.
+
+    Deviations: the band is a flat sorted array instead of a tree; d objects move anyway.
+    """
+
+    name = "kskyband"
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        setting = self.setting
+        return State(
+            ranked(2 * min(setting.k, 1024)),
+            np.zeros(2 * min(setting.k, 1024), np.int64),
+            emission(setting.k, setting.changes),
+            counters(),
+            np.array([setting.k, 0], np.int64),
+        )
+
+    def advance(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
+    ) -> Out:
+        self.state, target = _advance(self.state, scores, steps, target)
+        return target
+
+    def kept(self) -> Ints:  # noqa: D102
+        return np.sort(self.state.band.seq[: self.state.band.size[0]])
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        size = int(self.state.band.size[0])
+        band = [
+            (float(self.state.band.score[i]), int(self.state.band.seq[i])) for i in range(size)
+        ]
+        assert band == sorted(band, reverse=True), "1: the band is not in rank order"
+        dominators = {
+            seq: sum((other, newer) > (score, seq) for newer, other in alive.items() if newer > seq)
+            for seq, score in alive.items()
+        }
+        expected = {seq: count for seq, count in dominators.items() if count < self.setting.k}
+        assert {seq for _, seq in band} == set(expected), "2: the band is not the k-skyband"
+        for i, (_, seq) in enumerate(band):
+            assert self.state.dominators[i] == expected[seq], "3: a dominance counter is off"
+
+
+@jit
+def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
+    k = state.numbers[_K]
+    work = state.work
+    dirty = True  # an earlier batch may have ended within a step
+    position = 0
+    for step in range(len(steps.stop)):
+        if state.numbers[_OLDEST] < steps.first[step] and _expire(state, steps.first[step], k):
+            dirty = True
+        for at in range(position, steps.stop[step]):
+            if scores[at] == scores[at]:
+                state = _room(state)
+                place = _insert(state, scores[at], steps.base[0] + at, k)
+                dirty = dirty or place < k
+        position = steps.stop[step]
+        if steps.emit[step]:
+            work[SLIDES] += 1
+            work[CANDIDATES] += state.band.size[0]
+            target = write(target, step, state.band, k, state.memory, dirty)
+            dirty = False
+        else:
+            skip(target, step)
+            dirty = True
+    return state, target
+
+
+@jit
+def _insert(state: State, score: float, seq: int, k: int) -> int:
+    """Put a new object in its place; count it against all behind it, drop who reaches k."""
+    band, dominators = state.band, state.dominators
+    size = band.size[0]
+    low, high = 0, size
+    while low < high:  # the newest object ranks before its equals
+        middle = (low + high) >> 1
+        if band.score[middle] > score:
+            low = middle + 1
+        else:
+            high = middle
+    place = low
+    # walk the tail once: what stays moves right by one until the first object is dropped
+    moving_score, moving_seq, moving_count = score, seq, np.int64(0)
+    at, to = place, place
+    while at < size:
+        next_score, next_seq, next_count = band.score[at], band.seq[at], dominators[at] + 1
+        band.score[to] = moving_score
+        band.seq[to] = moving_seq
+        dominators[to] = moving_count
+        at += 1
+        to += 1
+        if next_count == k:
+            break
+        moving_score, moving_seq, moving_count = next_score, next_seq, next_count
+    else:
+        band.score[to] = moving_score
+        band.seq[to] = moving_seq
+        dominators[to] = moving_count
+        to += 1
+    while at < size:  # behind a dropped object nothing moves right any more
+        count = dominators[at] + 1
+        if count < k:
+            band.score[to] = band.score[at]
+            band.seq[to] = band.seq[at]
+            dominators[to] = count
+            to += 1
+        at += 1
+    state.work[INSERTIONS] += 1
+    state.work[DELETIONS] += size + 1 - to
+    band.size[0] = to
+    return place
+
+
+@jit
+def _expire(state: State, first: int, k: int) -> bool:
+    """Drop expired objects; tell whether one of the k best was among them."""
+    band, dominators = state.band, state.dominators
+    kept = 0
+    hit = False
+    oldest = np.int64(1) << 62
+    for at in range(band.size[0]):
+        seq = band.seq[at]
+        if seq < first:
+            hit = hit or at < k
+            continue
+        oldest = min(oldest, seq)
+        band.score[kept] = band.score[at]
+        band.seq[kept] = seq
+        dominators[kept] = dominators[at]
+        kept += 1
+    band.size[0] = kept
+    state.numbers[_OLDEST] = oldest if kept else first
+    return hit
+
+
+@jit
+def _room(state: State) -> State:
+    size = state.band.size[0]
+    if size < len(state.dominators):
+        return state
+    score = np.zeros(2 * size)
+    seq = np.zeros(2 * size, np.int64)
+    dominators = np.zeros(2 * size, np.int64)
+    score[:size] = state.band.score[:size]
+    seq[:size] = state.band.seq[:size]
+    dominators[:size] = state.dominators[:size]
+    return State(
+        Ranked(score, seq, state.band.size), dominators, state.memory, state.work, state.numbers
+    )

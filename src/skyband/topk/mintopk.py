@@ -1,0 +1,246 @@
+"""MinTopk: the super-top-k list, one integrated list for all future windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.jit import jit
+from skyband.kernels.ranked import Ranked, better, ranked
+from skyband.kernels.skiplist import LEVELS, SIZE, SkipList, link, skiplist, unlink, with_room
+from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, best_of
+
+
+class State(NamedTuple):
+    """The list, the window marks of its nodes, and per open window its pointer and counter."""
+
+    items: SkipList
+    start: Ints  # node: first window in which it is predicted (start_w)
+    end: Ints  # node: last window it lives in (end_w)
+    lowest: Ints  # window % slots: node of its worst predicted object (lbp)
+    count: Ints  # window % slots: objects predicted for it (tkc)
+    best: Ranked
+    memory: Emission
+    work: Ints
+    numbers: Ints
+
+
+_K, _SPAN, _SLOTS, _WINDOW = 0, 1, 2, 3
+
+
+class MinTopk(Algorithm):
+    """Maintains the minimal candidate set as one ranked list for all future windows.
+
+    Each object carries two marks, the first and the last window in which it is predicted to be an
+    answer (its career is continuous, Lemma 4.3); each window points at its worst predicted object.
+
+    Invariants: (1) the list is in rank order; (2) it is the union of the predicted results of all
+    open windows, nothing else; (3) each window's counter and pointer agree with that; (4) the
+    current window's answer is the head of the list (Lemma 4.4).
+
+    Complexity: O(log c + w) per arrival that becomes a candidate, with c candidates and w windows
+    that it enters, O(1) per other arrival, O(k) per slide; space O(c), at worst k n/s.
+
+    Reference: Yang et al., EDBT 2011, section 4, Figure 6.
+
+    Deviations: the first window that a new object enters is looked for from its last window back
+    (the bounds fall monotonically, Lemma 4.2), not from the current one on. Line 1 of the paper's
+    UpdateSuperTopk compares with the last object of the list; here it is the worst object of the
+    last window that the newcomer reaches, and an equal score is not discarded.
+    """
+
+    name = "mintopk"
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        setting = self.setting
+        slots = setting.span + 2
+        room = 4 * min(setting.k, 1024)
+        return State(
+            skiplist(room),
+            np.zeros(room + 1, np.int64),
+            np.zeros(room + 1, np.int64),
+            np.zeros(slots, np.int64),
+            np.zeros(slots, np.int64),
+            ranked(min(setting.k, setting.size) if setting.counted else setting.k),
+            emission(setting.k, setting.changes),
+            counters(),
+            np.array([setting.k, setting.span, slots, 0], np.int64),
+        )
+
+    def advance(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
+    ) -> Out:
+        self.state, target = _advance(self.state, scores, steps, target)
+        return target
+
+    def _nodes(self) -> list[int]:
+        nodes, node = [], int(self.state.items.after[0])
+        while node:
+            nodes.append(node)
+            node = int(self.state.items.after[node * LEVELS])
+        return nodes
+
+    def kept(self) -> Ints:  # noqa: D102
+        return np.sort(self.state.items.seq[np.array(self._nodes(), np.int64)])
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        state = self.state
+        k, span, slots, window = (int(number) for number in state.numbers)
+        nodes = self._nodes()
+        items = [(float(state.items.score[node]), int(state.items.seq[node])) for node in nodes]
+        assert items == sorted(items, reverse=True), "1: the list is not in rank order"
+        assert len(nodes) == state.items.numbers[SIZE]
+        predicted: set[int] = set()
+        for future in range(window, window + span + 1):
+            now = [n for n in nodes if state.start[n] <= future <= state.end[n]]
+            predicted.update(now)
+            slot = future % slots
+            assert len(now) == state.count[slot] <= k, "3: a window's counter is off"
+            if now:
+                assert state.lowest[slot] == now[-1], "3: a lower bound pointer is off"
+            # an object that is not predicted has k better ones, or does not live that long
+            if len(now) < k:
+                assert all(n in now for n in nodes if state.end[n] >= future)
+        assert predicted == set(nodes), "2: the list holds more than the predicted results"
+        head = [seq for _, seq in items[:k]]
+        assert head == best_of(alive, k), "4: the head of the list is not the answer"
+
+
+@jit
+def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
+    k, span = state.numbers[_K], state.numbers[_SPAN]
+    dirty = True
+    position = 0
+    for step in range(len(steps.stop)):
+        window = steps.window[step]
+        if window != state.numbers[_WINDOW]:
+            dirty = _purge(state, window) or dirty
+        for at in range(position, steps.stop[step]):
+            score = scores[at]
+            if score != score:
+                continue
+            final = window - 1 + span + (1 if at >= steps.split[step] else 0)
+            if _discards(state, score, final):
+                continue
+            state = _room(state)
+            entered = _insert(state, score, steps.base[0] + at, window, final)
+            dirty = dirty or entered == window
+        position = steps.stop[step]
+        if not steps.emit[step]:
+            skip(target, step)
+            continue
+        if dirty:
+            _head(state)
+        state.work[SLIDES] += 1
+        state.work[CANDIDATES] += state.items.numbers[SIZE]
+        target = write(target, step, state.best, k, state.memory, dirty)
+        dirty = False
+    return state, target
+
+
+@jit
+def _purge(state: State, window: int) -> bool:
+    """Move on to a window: end the careers of its predecessors; tell whether any object left."""
+    items, slots = state.items, state.numbers[_SLOTS]
+    left = False
+    for expired in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
+        slot = expired % slots
+        node = items.after[0]
+        for _ in range(state.count[slot]):
+            following = items.after[node * LEVELS]
+            state.start[node] = max(state.start[node], expired + 1)
+            if state.start[node] > state.end[node]:
+                unlink(items, node)
+                left = True
+            node = following
+        state.count[slot] = 0
+        state.lowest[slot] = 0
+    state.numbers[_WINDOW] = window
+    return left
+
+
+@jit
+def _discards(state: State, score: float, final: int) -> bool:
+    """Whether a new object is beaten even in its last window. A newer object wins a tie."""
+    slot = final % state.numbers[_SLOTS]
+    return (
+        state.count[slot] == state.numbers[_K] and state.items.score[state.lowest[slot]] > score
+    )
+
+
+@jit
+def _insert(state: State, score: float, seq: int, window: int, final: int) -> int:
+    """Put a new object on the list and in the windows it enters; return the first of them."""
+    items, slots, k = state.items, state.numbers[_SLOTS], state.numbers[_K]
+    entered = final
+    while entered > window:
+        slot = (entered - 1) % slots
+        if state.count[slot] == k and items.score[state.lowest[slot]] > score:
+            break
+        entered -= 1
+    node = link(items, score, seq)
+    state.start[node] = entered
+    state.end[node] = final
+    for future in range(entered, final + 1):
+        slot = future % slots
+        worst = state.lowest[slot]
+        if state.count[slot] < k:
+            state.count[slot] += 1
+            if worst == 0 or better(items.score[worst], items.seq[worst], score, seq):
+                state.lowest[slot] = node
+            continue
+        state.lowest[slot] = items.before[worst]  # Lemma 4.5: the next worst stands before it
+        state.start[worst] = future + 1
+        state.work[EVENTS] += 1
+        if state.start[worst] > state.end[worst]:
+            unlink(items, worst)
+            state.work[DELETIONS] += 1
+    state.work[INSERTIONS] += 1
+    return entered
+
+
+@jit
+def _head(state: State) -> None:
+    """Copy the first k objects of the list."""
+    items, best = state.items, state.best
+    node = items.after[0]
+    size = 0
+    while node != 0 and size < state.numbers[_K]:
+        best.score[size] = items.score[node]
+        best.seq[size] = items.seq[node]
+        size += 1
+        node = items.after[node * LEVELS]
+    best.size[0] = size
+
+
+@jit
+def _room(state: State) -> State:
+    items = with_room(state.items)
+    if len(items.score) == len(state.start):
+        return state
+    start = np.zeros(len(items.score), np.int64)
+    end = np.zeros(len(items.score), np.int64)
+    start[: len(state.start)] = state.start
+    end[: len(state.end)] = state.end
+    return State(
+        items,
+        start,
+        end,
+        state.lowest,
+        state.count,
+        state.best,
+        state.memory,
+        state.work,
+        state.numbers,
+    )

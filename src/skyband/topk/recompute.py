@@ -1,0 +1,111 @@
+"""Recompute: keep the window and select its k best anew at every slide. The baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.jit import jit
+from skyband.kernels.ranked import Ranked, append, rank, ranked
+from skyband.kernels.ring import Ring, held, ring, store, stretched
+from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, best_of
+
+
+class State(NamedTuple):
+    """The window's raw scores, and room for one answer."""
+
+    raw: Ring
+    best: Ranked
+    memory: Emission
+    work: Ints
+    numbers: Ints  # k
+
+
+class Recompute(Algorithm):
+    """Maintains the raw window; every answer is selected from all of it.
+
+    Invariants: (1) the ring holds exactly the objects of the current window.
+
+    Complexity: O(1) per arrival, O(n + k log k) per slide, space O(n).
+    """
+
+    name = "recompute"
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        setting = self.setting
+        return State(
+            ring(setting.size + setting.slide if setting.counted else 1),
+            ranked(1),
+            emission(setting.k, setting.changes),
+            counters(),
+            np.array([setting.k], np.int64),
+        )
+
+    def advance(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
+    ) -> Out:
+        if not self.setting.counted:
+            self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
+        self.state, target = _advance(self.state, scores, steps, target)
+        return target
+
+    def kept(self) -> Ints:  # noqa: D102
+        return held(self.state.raw)
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        raw = self.state.raw
+        seqs = [int(seq) for seq in held(raw) if not np.isnan(raw.score[seq & raw.mask[0]])]
+        assert seqs == sorted(alive), "the ring is not the window"
+        assert len(best_of(alive, self.setting.k)) <= self.setting.k
+
+
+@jit
+def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
+    k = state.numbers[0]
+    raw, best = state.raw, state.best
+    position = 0
+    for step in range(len(steps.stop)):
+        raw.bounds[0] = max(raw.bounds[0], steps.first[step])
+        stop = steps.stop[step]
+        store(raw, scores, position, stop)
+        position = stop
+        if not steps.emit[step]:
+            skip(target, step)
+            continue
+        best = _select(raw, k, best)
+        state.work[SLIDES] += 1
+        state.work[CANDIDATES] += raw.bounds[1] - raw.bounds[0]
+        state.work[RESCANS] += 1
+        state.work[RESCANNED] += raw.bounds[1] - raw.bounds[0]
+        target = write(target, step, best, k, state.memory, True)
+    return State(raw, best, state.memory, state.work, state.numbers), target
+
+
+@jit
+def _select(raw: Ring, k: int, best: Ranked) -> Ranked:
+    """The k best of the ring, ranked: newest first, so that a threshold soon holds."""
+    best.size[0] = 0
+    threshold = -np.inf
+    for seq in range(raw.bounds[1] - 1, raw.bounds[0] - 1, -1):
+        score = raw.score[seq & raw.mask[0]]
+        # an equal score met later is older, hence worse; -inf itself must pass while there is room
+        if score > threshold or (best.size[0] < k and score >= threshold):
+            best = append(best, score, seq)
+            if best.size[0] >= 2 * k:
+                rank(best)
+                best.size[0] = k
+                threshold = best.score[k - 1]
+    rank(best)
+    best.size[0] = min(k, best.size[0])
+    return best

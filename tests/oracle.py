@@ -1,0 +1,89 @@
+"""The contract, executable: sort each window. Standard library only; imports nothing of Skyband.
+
+Objects are (score, place, id): the place is the arrival number or the time. One total order:
+higher score, then newer, then larger id. NULL (None) and NaN scores are never ranked; in count
+windows they hold their place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One window's ranking: (score, id) best first."""
+
+    start: int
+    end: int
+    rows: tuple[tuple[float, int], ...]
+
+
+def ranks(score):
+    return score is not None and not math.isnan(score)
+
+
+def best(objects, k):
+    """The k best (score, id) of (score, place, id) triples."""
+    order = sorted(objects, key=lambda o: (o[0], o[1], o[2]), reverse=True)
+    return tuple((score, id) for score, _, id in order[:k])
+
+
+def count_windows(scores, n, s, k, ids=None, full=False):
+    """Every window over a sequence of scores, answered after every s arrivals."""
+    ids = range(len(scores)) if ids is None else ids
+    objects = list(zip(scores, range(len(scores)), ids, strict=True))
+    answers = []
+    for end in range(s, len(scores) + 1, s):
+        if full and end < n:
+            continue
+        start = max(0, end - n)
+        alive = [o for o in objects[start:end] if ranks(o[0])]
+        answers.append(Answer(start, end, best(alive, k)))
+    return answers
+
+
+def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
+    """Every window that holds anything and ends at or before ``until`` (None: all of them)."""
+    ids = range(len(scores)) if ids is None else ids
+    objects = [
+        (score, time, id)
+        for score, time, id in zip(scores, times, ids, strict=True)
+        if ranks(score) and time is not None
+    ]
+    ends = set()
+    for _, time, _ in objects:
+        end = offset + ((time - offset) // slide + 1) * slide
+        while end - size <= time:
+            ends.add(end)
+            end += slide
+    answers = []
+    for end in sorted(ends):
+        if until is None or end <= until:
+            alive = [o for o in objects if end - size <= o[1] < end]
+            answers.append(Answer(end - size, end, best(alive, k)))
+    return answers
+
+
+def changes(answers, slide):
+    """What entered, left or moved between consecutive windows: (end, {id: (rank, previous)}).
+
+    A window that is not among the answers is empty. Windows without any change are left out.
+    """
+    reports = []
+    before, before_end = {}, None
+    for answer in answers:
+        if before and before_end is not None and answer.end > before_end + slide:
+            reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
+            before = {}
+        now = {id: rank for rank, (_, id) in enumerate(answer.rows, start=1)}
+        found = {
+            id: (now.get(id, 0), before.get(id, 0))
+            for id in now.keys() | before.keys()
+            if now.get(id, 0) != before.get(id, 0)
+        }
+        if found:
+            reports.append((answer.end, found))
+        before, before_end = now, answer.end
+    return reports

@@ -1,0 +1,92 @@
+"""Driving a monitor and the oracle over the same rows."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from skyband import Monitor, TopK, last
+from tests.oracle import Answer, count_windows, time_windows
+
+
+def batches(rows, cuts):
+    """Split ``range(rows)`` at the given places."""
+    edges = [0, *sorted(cut % (rows + 1) for cut in cuts), rows]
+    return list(itertools.pairwise(edges))
+
+
+def answers(ranked):
+    return [
+        Answer(w.start, w.end, tuple(zip(w.score.tolist(), w.id.tolist(), strict=True)))
+        for w in ranked
+    ]
+
+
+def reports(ranked):
+    """Changes as the oracle tells them."""
+    return [
+        (w.end, {int(i): (int(r), int(p)) for i, r, p in zip(w.id, w.rank, w.previous_rank, strict=True)})
+        for w in ranked
+        if len(w)
+    ]
+
+
+def same(found, expected):
+    """Equal answers; windows in which nothing is ranked need not be reported."""
+    found = [a for a in found if a.rows]
+    expected = [a for a in expected if a.rows]
+    assert len(found) == len(expected)
+    for mine, theirs in zip(found, expected, strict=True):
+        assert mine == theirs
+
+
+def run_counted(scores, n, s, k, algorithm, *, cuts=(), full=False, ids=None, options=None, check=True):
+    """All answers of a count window, checking the invariants after each batch."""
+    monitor = Monitor(
+        TopK(k=k, window=last(count=n, slide=s, full=full)), algorithm, options=options
+    )
+    values = np.array(scores, dtype=np.float64)
+    found = []
+    for low, high in batches(len(values), cuts):
+        given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
+        found += answers(monitor.push(values[low:high], ids=given))
+        if check and high and high % s == 0:
+            start = max(0, high - n)
+            alive = {
+                seq: float(values[seq]) for seq in range(start, high) if not np.isnan(values[seq])
+            }
+            monitor.algorithm.check_invariants(alive)
+    return found, monitor
+
+
+def check_counted(scores, n, s, k, algorithm, **options):
+    full, ids = options.get("full", False), options.get("ids")
+    found, monitor = run_counted(scores, n, s, k, algorithm, **options)
+    same(found, count_windows(list(scores), n, s, k, ids=ids, full=full))
+    return monitor
+
+
+def run_timed(scores, times, size, slide, k, algorithm, *, offset=0, cuts=(), ids=None, options=None):
+    """All answers of a time window; rows arrive in the given order, one watermark at the end."""
+    monitor = Monitor(
+        TopK(k=k, window=last(time=size, slide=slide, offset=offset)), algorithm, options=options
+    )
+    values, clock = np.array(scores, dtype=np.float64), np.array(times, dtype=np.int64)
+    found = []
+    for low, high in batches(len(values), cuts):
+        rest = clock[high:]
+        safe = int(rest.min()) if len(rest) else None  # nothing later is older than this
+        given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
+        found += answers(
+            monitor.push(values[low:high], times=clock[low:high], ids=given, watermark=safe)
+        )
+    found += answers(monitor.finish())
+    return found, monitor
+
+
+def check_timed(scores, times, size, slide, k, algorithm, **options):
+    offset, ids = options.get("offset", 0), options.get("ids")
+    found, monitor = run_timed(scores, times, size, slide, k, algorithm, **options)
+    same(found, time_windows(list(scores), list(times), size, slide, k, offset=offset, ids=ids))
+    return monitor
