@@ -1,0 +1,152 @@
+"""SAP: self-adaptive partitions of the window, in its three forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+from skyband.errors import QueryError
+from skyband.kernels.emission import Out
+from skyband.kernels.ranked import Ranked
+from skyband.kernels.ring import held, stretched
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, best_of
+from skyband.topk.sap import state as at
+from skyband.topk.sap.loop import advance
+from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, State, new_state
+
+
+class Sap(Algorithm):
+    """Maintains the k best of each partition of the window, and of the oldest partition what else
+    may win (enhanced dynamic partitions).
+
+    Options: ``partitions`` (how many units a window has; the paper's m), ``delay`` (form meaningful
+    sets as late as possible), ``savl`` (form them as S-AVL, not as lists), ``amortise`` (form the
+    next one step by step while the front partition expires: the longest step gets shorter).
+
+    Invariants: (1) every list is in rank order; (2) partitions and the current unit cover the
+    window without gaps; (3) a candidate's dominance counter never exceeds the truth, and is below
+    k; (4) each finished partition that has not begun to expire is represented by its k best, less
+    those with k dominators; (5) within each S-AVL stack scores and ages rise towards the top; (6)
+    the first k of candidates and meaningful objects are the answer.
+
+    Complexity: O(log k) amortised per arrival even at worst; O(k) per slide whose answer changes;
+    space O(k sqrt(n / max(s, k))) plus 8 bytes per object of the window.
+
+    Reference: Zhu et al., TKDE 29(6), 2017; https://doi.org/10.1109/TKDE.2017.2662236.
+
+    Deviations: see the modules beside this one; the answer comes from a view of somewhat more than
+    k objects, so that most slides touch nothing.
+    """
+
+    name = "sap"
+    mode: ClassVar[int] = ENHANCED
+    options = ("partitions", "delay", "savl", "amortise")
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        options = self.setting.options
+        parts = options.get("partitions")
+        if parts is not None and (not isinstance(parts, int) or parts < 1):
+            raise QueryError(f"partitions is {parts!r}", "a whole number of at least 1", "leave it out")
+        for name in ("delay", "savl", "amortise"):
+            if not isinstance(options.get(name, True), bool):
+                raise QueryError(f"{name} is {options[name]!r}", "True or False", "leave it out")
+        return new_state(self.setting, self.mode)
+
+    def advance(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
+    ) -> Out:
+        if not self.setting.counted:
+            self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
+        self.state, target = advance(self.state, scores, steps, target)
+        return target
+
+    def kept(self) -> Ints:  # noqa: D102
+        return held(self.state.raw)
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def _stacks(self) -> list[list[tuple[float, int]]]:
+        """Every S-AVL stack in use, bottom first."""
+        savl = self.state.savl
+        width = int(savl.numbers[3])
+        stacks = []
+        for slot in range(4):
+            for i in range(int(savl.stacks[slot])):
+                node, stack = int(savl.top[slot * width + i]), []
+                while node >= 0:
+                    stack.append((float(savl.score[node]), int(savl.seq[node])))
+                    node = int(savl.below[node])
+                stacks.append(stack[::-1])
+        return stacks
+
+    def _partitions(self) -> list[tuple[int, int]]:
+        state = self.state
+        rows = [
+            state.table[index & (len(state.table) - 1)]
+            for index in range(int(state.numbers[at.HEAD]), int(state.numbers[at.TAIL]))
+        ]
+        return [(int(row[at.BEGIN]), int(row[at.END])) for row in rows]
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        state, k = self.state, self.setting.k
+        for items in (state.best, state.front, state.part, state.unit, state.leaders):
+            pairs = _pairs(items)
+            assert pairs == sorted(pairs, reverse=True), "1: a list is not in rank order"
+        partitions = self._partitions()
+        edges = [*partitions, (int(state.numbers[at.PART_FROM]), int(state.raw.bounds[1]))]
+        assert all(a[1] == b[0] for a, b in zip(edges, edges[1:], strict=False)), "2: a gap"
+        assert edges[0][0] <= int(state.raw.bounds[0]), "2: the window is not covered"
+        for (score, seq), known in zip(_pairs(state.best), state.dominators, strict=False):
+            end = next(end for begin, end in partitions if begin <= seq < end)
+            true = sum((s, q) > (score, seq) for q, s in alive.items() if q >= end)
+            assert known <= true, "3: a dominance counter exceeds the truth"
+            assert known < k, "3: a dominated candidate was kept"
+        held_seqs = {seq for _, seq in _pairs(state.best)}
+        for begin, end in partitions[1 if state.numbers[at.FRONT] else 0 :]:
+            inside = {seq: score for seq, score in alive.items() if begin <= seq < end}
+            for seq in best_of(inside, k):
+                beaten = sum((s, q) > (inside[seq], seq) for q, s in alive.items() if q >= end)
+                assert seq in held_seqs or beaten >= k, "4: one of a partition's best is missing"
+        window = self.setting.size if self.setting.counted else None
+        for stack in self._stacks():
+            for (low, newer), (high, older) in zip(stack, stack[1:], strict=False):
+                assert low <= high, "5: scores fall within a stack"
+                same_pane = window is not None and (newer + window) // self.setting.slide == (
+                    older + window
+                ) // self.setting.slide
+                assert older < newer or same_pane or window is None, "5: ages fall within a stack"
+        everything = {seq: score for score, seq in _pairs(state.best)}
+        for items in (state.front, state.part, state.unit):
+            everything |= {seq: score for score, seq in _pairs(items)}
+        everything |= {seq: score for stack in self._stacks() for score, seq in stack}
+        everything |= {seq: score for score, seq in _pairs(state.meaningful)}
+        everything = {seq: score for seq, score in everything.items() if seq in alive}
+        assert best_of(everything, k) == best_of(alive, k), "6: an answer was lost"
+
+
+def _pairs(items: Ranked) -> list[tuple[float, int]]:
+    size = int(items.size[0])
+    return list(zip(items.score[:size].tolist(), items.seq[:size].tolist(), strict=True))
+
+
+class SapDynamic(Sap):
+    """SAP with dynamic partitions: units are merged while the rank test finds nothing special."""
+
+    name = "sap-dynamic"
+    mode = DYNAMIC
+
+
+class SapEqual(Sap):
+    """SAP with equal partitions, ``n / m*`` objects each."""
+
+    name = "sap-equal"
+    mode = EQUAL
+
+
+__all__ = ["Sap", "SapDynamic", "SapEqual"]
