@@ -18,14 +18,27 @@ _PATIENCE = 1.0  # seconds after which a first call is surely compiling and not 
 
 
 def jit(function: Function) -> Function:
-    """Compile a kernel to machine code on first use and keep the result on disk.
+    """Compile a building block: for kernels to call, not for Python.
 
-    No fast-math: scores are compared exactly, and infinities are ordinary numbers.
+    No fast-math: scores are compared exactly, and infinities are ordinary numbers. Leaving out
+    what a call from Python needs saves most of the time that compiling takes.
     """
-    compiled = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled = numba.njit(
+        cache=True,
+        nogil=True,
+        error_model="numpy",
+        no_cpython_wrapper=True,
+        no_cfunc_wrapper=True,
+    )(function)
     return compiled  # type: ignore[no-any-return]
 
 
+def entry(function: Function) -> Function:
+    """Compile a kernel that Python calls, on first use, and keep the result on disk."""
+    compiled = numba.njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(
+        function
+    )
+    return compiled  # type: ignore[no-any-return]
 
 
 @contextmanager

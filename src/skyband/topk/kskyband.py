@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import entry, jit
 from skyband.kernels.ranked import Ranked, ranked
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -88,7 +88,7 @@ class KSkyband(Algorithm):
             assert self.state.dominators[i] == expected[seq], "3: a dominance counter is off"
 
 
-@jit
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
     k = state.numbers[_K]
     work = state.work

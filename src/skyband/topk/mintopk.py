@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import entry, jit
 from skyband.kernels.ranked import Ranked, better, ranked
 from skyband.kernels.skiplist import LEVELS, SIZE, SkipList, link, skiplist, unlink, with_room
 from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters
@@ -117,7 +117,7 @@ class MinTopk(Algorithm):
         assert head == best_of(alive, k), "4: the head of the list is not the answer"
 
 
-@jit
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
     k, span = state.numbers[_K], state.numbers[_SPAN]
     dirty = True

@@ -9,7 +9,7 @@ import numpy as np
 
 from skyband.kernels.emission import Emission, Out, emission, skip, write
 from skyband.kernels.heap import replace_worst, sift_up
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import entry, jit
 from skyband.kernels.ranked import Ranked, better, rank, ranked
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -90,7 +90,7 @@ class PreTopk(Algorithm):
         assert set(now) == set(best_of(alive, k)), "1: the current window is predicted wrongly"
 
 
-@jit
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> Out:
     k, span, slots = state.numbers[_K], state.numbers[_SPAN], state.numbers[_SLOTS]
     heaps, best = state.heaps, state.best

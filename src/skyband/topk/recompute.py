@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import entry, jit
 from skyband.kernels.ranked import Ranked, append, rank, ranked
 from skyband.kernels.ring import Ring, held, ring, store, stretched
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
@@ -70,7 +70,7 @@ class Recompute(Algorithm):
         assert len(best_of(alive, self.setting.k)) <= self.setting.k
 
 
-@jit
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
     k = state.numbers[0]
     raw, best = state.raw, state.best

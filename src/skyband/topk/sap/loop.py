@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.emission import Out, skip, write
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import entry, jit
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older, grown
 from skyband.kernels.ring import store
 from skyband.kernels.savl import SIZE as SAVL_SIZE
@@ -65,7 +65,7 @@ _LIST = -2  # source: the front partition's meaningful list
 _NONE = -1
 
 
-@jit
+@entry
 def advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
     """Take in a batch. O(log k) amortised per object at worst, O(k) per slide that is answered."""
     numbers = state.numbers
