@@ -50,7 +50,7 @@ class Grid(NamedTuple):
 
 
 def grid(axes: int, capacity: int) -> Grid:
-    """An empty grid of one cell with room for ``capacity`` objects; the first scan lays it out."""
+    """An empty grid of one cell with room for ``capacity`` objects."""
     raw = ring(capacity)
     slots = len(raw.score)
     many = axes > 1
@@ -66,7 +66,7 @@ def grid(axes: int, capacity: int) -> Grid:
         np.zeros(axes),
         np.ones(axes, np.int64),
         np.zeros(axes, np.int64),
-        np.full(1, 1 << 62, np.int64),
+        np.zeros(1, np.int64),
     )
 
 
@@ -108,26 +108,15 @@ def insert(items: Grid, scores: Floats, terms: Floats, start: int, stop: int) ->
 
 
 @jit
-def expire(items: Grid, first: int) -> None:
-    """Forget the objects numbered below ``first``. O(1)."""
-    items.raw.bounds[0] = max(items.raw.bounds[0], first)
-
-
-@jit
-def scan(items: Grid, limit: int, best: Ranked, work: Ints) -> tuple[Grid, Ranked]:
-    """Find the ``limit`` best objects of the window, in rank order.
+def scan(items: Grid, limit: int, best: Ranked, work: Ints) -> None:
+    """Make ``best``, which needs the room, the ``limit`` best objects of the window, ranked.
 
     Cells are visited in descending order of the best score they can hold, until none left can hold
     one of the best. A cell that can only equal the worst of them is still visited: of equal scores
-    the newer wins. O(c log c + r) with c cells visited and r objects read; amortised, as many
-    wasted reads pay for laying out the grid anew.
+    the newer wins. O(c log c + r) with c cells visited and r objects read.
     """
-    low, high = items.raw.bounds[0], items.raw.bounds[1]
-    if items.waste[0] >= _PATIENCE * (high - low):
-        items = _laid_out(items)
-        work[RESCANNED] += high - low
-    limit = min(limit, high - low)
-    best = grown(best, limit)
+    low = items.raw.bounds[0]
+    limit = min(limit, items.raw.bounds[1] - low)
     best.size[0] = 0
     extra = buffer(limit)
     axes = len(items.side)
@@ -180,7 +169,6 @@ def scan(items: Grid, limit: int, best: Ranked, work: Ints) -> tuple[Grid, Ranke
     work[RESCANS] += 1
     work[RESCANNED] += read
     work[EVENTS] += visited
-    return items, best
 
 
 @jit
@@ -296,7 +284,14 @@ def _popped(frontier: Ranked) -> tuple[float, int]:
 
 
 @jit
-def _laid_out(items: Grid) -> Grid:
+def wasteful(items: Grid) -> bool:
+    """Whether scans have read so much in vain that a new layout would have been paid for."""
+    population = items.raw.bounds[1] - items.raw.bounds[0]
+    return bool(items.waste[0] > _PATIENCE * population)
+
+
+@jit
+def laid_out(items: Grid, work: Ints) -> Grid:
     """The objects of the window in a grid that fits them. O(window x axes)."""
     axes = len(items.side)
     low, high, rate = np.zeros(axes), np.zeros(axes), np.zeros(axes)
@@ -307,6 +302,7 @@ def _laid_out(items: Grid) -> Grid:
         if high[axis] - low[axis] >= _SHORTEST:
             wide += 1
     population = items.raw.bounds[1] - items.raw.bounds[0]
+    work[RESCANNED] += population
     most = min(max(population // _PER_CELL, 1), _MOST_CELLS)
     each = max(int(most ** (1.0 / max(wide, 1))), 2)
     cells = 1
@@ -396,12 +392,13 @@ def check_grid(items: Grid, alive: Mapping[int, float]) -> None:
     found: dict[int, float] = {}
     for cell, newest in enumerate(items.newest.tolist()):
         at = np.array(np.unravel_index(cell, items.side.tolist()), np.int64)
-        bound, seq = float(_bound(items, at)), newest
+        tops = [float(items.top[axis, here]) for axis, here in enumerate(at)]
+        bound, seq = sum(tops[1:], tops[0]), newest
         while seq >= first:
             score, older = float(items.raw.score[seq & mask]), int(items.older[seq & mask])
             assert seq not in found, "an object is in two cells"
             assert older < seq, "a cell is not newest first"
-            assert score <= bound, "an object is above the bound of its cell"
+            assert not score > bound, "an object is above the bound of its cell"
             assert all(at <= items.ceiling), "an object is above the ceiling"
             found[seq] = score
             seq = older

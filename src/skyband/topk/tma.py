@@ -1,0 +1,257 @@
+"""TMA: a view of the k to k_max best, computed anew from a grid when it runs short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.errors import QueryError
+from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.grid import (
+    Grid,
+    buffer,
+    check_grid,
+    grid,
+    insert,
+    laid_out,
+    scan,
+    wasteful,
+    window_of,
+    with_room,
+)
+from skyband.kernels.jit import entry, jit
+from skyband.kernels.ranked import Ranked, absorb, better, grown, rank, ranked
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, Setting, best_of
+
+
+class State(NamedTuple):
+    """The window in a grid, and the view of its best."""
+
+    cells: Grid
+    best: Ranked  # the view
+    memory: Emission
+    work: Ints
+    numbers: Ints
+
+
+# k, k_max, lower bound of the oldest object in the view, newest object that may be outside of it
+_K, _LIMIT, _OLDEST, _OUTSIDE = 0, 1, 2, 3
+
+
+class TMA(Algorithm):
+    """Maintains the window in a grid, and a view of its k' best objects, k <= k' <= k_max.
+
+    An arrival enters the view if it beats the view's worst object. When expiries leave fewer than
+    k, the view is filled up to k_max from the grid, at most once per slide.
+
+    Invariants: (1) the cells of the grid hold exactly the objects of the window; (2) the view is in
+    rank order and holds exactly the best of the window, k_max at most; (3) no object outside the
+    view is newer than the mark that says so.
+
+    Complexity: O(d) per arrival with d attributes, O(log k_max) amortised more if it enters the
+    view, O(1) per expiry, O(k) per slide; a computation reads the cells that can hold one of the
+    k_max best. Space O(n d).
+
+    Parameters: option ``k_max``, the size of a computed view, 2k by default.
+
+    Reference: Mouratidis et al., SIGMOD 2006, section 4 (TMA), with the view of Yi et al., ICDE
+    2003, as Zhu et al., TKDE 2017, section 2.1, describe the family.
+
+    Deviations: cells list their objects newest first, so that expiry is free. The extent of the
+    grid is learned from the window when it is first needed, and again when computations read too
+    much. The grid has one query, so its axes are the weighted attributes, and there are no
+    influence lists. The arrivals of a slide are merged into the view together.
+    """
+
+    name = "tma"
+    options = ("k_max",)
+    attributes = True
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        setting = self.setting
+        limit = view_size(setting, 2 * setting.k)
+        return State(
+            grid(len(setting.weights or (1.0,)), setting.size if setting.counted else 1),
+            ranked(min(limit, 1024)),
+            emission(setting.k, setting.changes),
+            counters(),
+            np.array([setting.k, limit, 0, -1], np.int64),
+        )
+
+    def advance(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
+    ) -> Out:
+        state = self.state._replace(cells=roomy(self.state.cells, self.setting, steps))
+        terms = terms_of(scores, attributes, self.setting)
+        self.state, target = _advance(state, scores, terms, steps, target)
+        return target
+
+    def kept(self) -> Ints:  # noqa: D102
+        return window_of(self.state.cells)
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        check_grid(self.state.cells, alive)  # 1
+        view, size = self.state.best, int(self.state.best.size[0])
+        assert size <= self.state.numbers[_LIMIT], "2: the view is too large"
+        seqs = view.seq[:size].tolist()
+        assert seqs == best_of(alive, size), "2: the view is not the best of the window"
+        assert view.score[:size].tolist() == [alive[seq] for seq in seqs], "2: a score is off"
+        outside = set(alive) - set(seqs)
+        assert max(outside, default=-1) <= self.state.numbers[_OUTSIDE], "3: the mark is off"
+
+
+def view_size(setting: Setting, default: int) -> int:
+    """The option ``k_max``, validated."""
+    found = setting.options.get("k_max", default)
+    if not isinstance(found, (int, np.integer)) or isinstance(found, bool) or found < setting.k:
+        raise QueryError(
+            f"k_max is {found!r}",
+            f"a whole number of at least k = {setting.k}",
+            f"leave it out, it is {default} by default",
+        )
+    return int(found)
+
+
+def roomy(cells: Grid, setting: Setting, steps: Steps) -> Grid:
+    """The grid with room for the largest window of these steps. Amortised O(1) per object."""
+    if setting.counted or not len(steps.stop):
+        return cells
+    return with_room(cells, int((steps.base[0] + steps.stop - steps.first).max()))
+
+
+def terms_of(scores: Floats, attributes: Floats | None, setting: Setting) -> Floats:
+    """Weight times attribute, one column per axis of the grid."""
+    weights = setting.weights
+    if attributes is None or weights is None or len(weights) == 1:
+        return scores.reshape(-1, 1)
+    with np.errstate(invalid="ignore", over="ignore"):  # such a row may have no score at all
+        return np.ascontiguousarray(attributes * np.array(weights))
+
+
+@entry
+def _advance(
+    state: State, scores: Floats, terms: Floats, steps: Steps, target: Out
+) -> tuple[State, Out]:
+    memory, work, numbers = state.memory, state.work, state.numbers
+    best = grown(state.best, min(numbers[_LIMIT], len(state.cells.raw.score)))
+    state = State(state.cells, best, memory, work, numbers)
+    step = 0
+    while step < len(steps.stop):
+        if wasteful(state.cells):
+            state = State(laid_out(state.cells, work), best, memory, work, numbers)
+        step, target = _run(state, scores, terms, steps, step, target)
+    return state, target
+
+
+@jit
+def _run(
+    state: State, scores: Floats, terms: Floats, steps: Steps, begin: int, target: Out
+) -> tuple[int, Out]:
+    """Take steps until the grid wants a new layout; return the step to go on with."""
+    cells, best, numbers, work = state.cells, state.best, state.numbers, state.work
+    bounds = cells.raw.bounds
+    k, limit = numbers[_K], numbers[_LIMIT]
+    fresh = buffer(limit)
+    dirty = True  # an earlier batch may have ended within a step
+    position = steps.stop[begin - 1] if begin else 0
+    for step in range(begin, len(steps.stop)):
+        first, stop = steps.first[step], steps.stop[step]
+        bounds[0] = max(bounds[0], first)
+        if numbers[_OLDEST] < first:
+            dirty = _expire(best, numbers, first) or dirty
+        insert(cells, scores, terms, position, stop)
+        threshold = _threshold(best, numbers, first)
+        outside = numbers[_OUTSIDE]
+        for at in range(position, stop):
+            if scores[at] >= threshold:
+                count = fresh.size[0]
+                fresh.score[count] = scores[at]
+                fresh.seq[count] = steps.base[0] + at
+                fresh.size[0] = count + 1
+                if count + 1 == len(fresh.score):
+                    numbers[_OUTSIDE] = outside
+                    dirty = _merge(best, fresh, numbers, work) or dirty
+                    outside = numbers[_OUTSIDE]
+                    threshold = _threshold(best, numbers, first)
+            elif scores[at] == scores[at]:
+                outside = steps.base[0] + at
+        numbers[_OUTSIDE] = outside
+        if fresh.size[0] > 0:
+            dirty = _merge(best, fresh, numbers, work) or dirty
+        position = stop
+        if not steps.emit[step]:
+            skip(target, step)
+            continue
+        short = best.size[0] < k and numbers[_OUTSIDE] >= first
+        if short:
+            work[INSERTIONS] -= best.size[0]
+            scan(cells, limit, best, work)
+            work[INSERTIONS] += best.size[0]
+            numbers[_OLDEST] = first
+            numbers[_OUTSIDE] = bounds[1] - 1 if best.size[0] == limit else -1
+            dirty = True
+        work[SLIDES] += 1
+        work[CANDIDATES] += best.size[0]
+        target = write(target, step, best, k, state.memory, dirty)
+        dirty = False
+        if short and wasteful(cells):
+            return step + 1, target
+    return len(steps.stop), target
+
+
+@jit
+def _threshold(view: Ranked, numbers: Ints, first: int) -> float:
+    """The score from which an arrival is sure to be among the best."""
+    size = view.size[0]
+    if numbers[_OUTSIDE] < first and size < numbers[_LIMIT]:
+        return -np.inf  # nobody is outside
+    return view.score[size - 1] if size > 0 else np.inf
+
+
+@jit
+def _merge(view: Ranked, fresh: Ranked, numbers: Ints, work: Ints) -> bool:
+    """Merge arrivals into the view; tell whether the k best have changed."""
+    k, limit = numbers[_K], numbers[_LIMIT]
+    rank(fresh)
+    size, more = view.size[0], fresh.size[0]
+    changed = size < k or better(fresh.score[0], fresh.seq[0], view.score[k - 1], view.seq[k - 1])
+    if size + more > limit:
+        newest = fresh.seq[0]
+        for at in range(1, more):
+            newest = max(newest, fresh.seq[at])
+        numbers[_OUTSIDE] = max(numbers[_OUTSIDE], newest)  # somebody, newest at most, is left out
+    taken = absorb(view, fresh, limit)
+    fresh.size[0] = 0
+    work[INSERTIONS] += taken
+    work[DELETIONS] += size + taken - view.size[0]
+    return changed
+
+
+@jit
+def _expire(view: Ranked, numbers: Ints, first: int) -> bool:
+    """Drop expired objects from the view; tell whether one of the k best was among them."""
+    kept = 0
+    hit = False
+    oldest = np.int64(1) << 62
+    for at in range(view.size[0]):
+        seq = view.seq[at]
+        if seq < first:
+            hit = hit or at < numbers[_K]
+            continue
+        oldest = min(oldest, seq)
+        view.score[kept] = view.score[at]
+        view.seq[kept] = seq
+        kept += 1
+    view.size[0] = kept
+    numbers[_OLDEST] = oldest if kept else first
+    return hit
