@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit
-from skyband.kernels.ranked import Ranked, better, copy_best, ranked
+from skyband.kernels.jit import jit, lean
+from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, ranked, roomier
 from skyband.order import Ints
 
 
@@ -74,13 +74,50 @@ def write(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty:
     return target
 
 
-@jit
+@lean
+def lacks_room(target: Out, k: int, memory: Emission) -> bool:
+    """Whether one more report of changes might not fit."""
+    return memory.changes[0] == 1 and target.rows.size[0] + 2 * k > len(target.rows.score)
+
+
+def roomier_out(target: Out, k: int) -> Out:
+    """The same answers with room for more reports of changes."""
+    held = len(target.rows.score)
+    more = held + 2 * k
+
+    def longer(array: Ints) -> Ints:
+        return np.concatenate([array, np.empty(more, array.dtype)])
+
+    return Out(
+        roomier(target.rows, held + more), longer(target.rank), longer(target.previous), target.upto
+    )
+
+
+@lean
+def report(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty: bool) -> None:
+    """Report the first ``k`` of ``best`` as the window of this step.
+
+    ``dirty`` says whether the ranking may differ from the one reported before. The caller has made
+    sure of room, see :func:`lacks_room`. O(k); O(1) for changes when nothing changed.
+    """
+    size = min(k, best.size[0])
+    at = target.rows.size[0]
+    if memory.changes[0] == 0:
+        copy_run(best, 0, target.rows, at, size)
+        target.rows.size[0] = at + size
+    elif dirty:
+        _write_changes(target, best, size, memory.reported)
+        copy_best(best, size, memory.reported)
+    target.upto[step] = target.rows.size[0]
+
+
+@lean
 def skip(target: Out, step: int) -> None:
     """Report nothing for this step."""
     target.upto[step] = target.rows.size[0]
 
 
-@jit
+@lean
 def _write_changes(target: Out, best: Ranked, size: int, reported: Ranked) -> None:
     old_size = reported.size[0]
     old, new = 0, 0
@@ -101,7 +138,7 @@ def _write_changes(target: Out, best: Ranked, size: int, reported: Ranked) -> No
             new += 1
 
 
-@jit
+@lean
 def _row(target: Out, score: float, seq: int, rank: int, previous: int) -> None:
     at = target.rows.size[0]
     target.rows.score[at] = score

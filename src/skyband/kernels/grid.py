@@ -6,19 +6,19 @@ on every axis, whatever the signs of the weights. With a single axis the term is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import jit
-from skyband.kernels.ranked import Ranked, absorb, grown, rank
+from skyband.kernels.ranked import Ranked, absorb, rank
 from skyband.kernels.ring import Ring, held, ring, store, stretched
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
 from skyband.order import Floats, Ints
 
-_PER_CELL = 48  # objects per cell that a new grid aims at
+_PER_CELL = 8  # objects per cell that a new grid aims at
 _MOST_CELLS = 1 << 16
 _SAMPLE = 1024  # objects whose quantiles decide where an axis begins and ends
 _FARTHEST = 1e307  # an axis ends here at the latest: its length must not overflow
@@ -46,12 +46,14 @@ class Grid(NamedTuple):
     rate: Floats  # axis: slices per unit
     side: Ints  # axis: slices
     ceiling: Ints  # axis: no slice above this one holds anything
+    weight: Floats  # axis: what an attribute is multiplied by
     waste: Ints  # one element: reads beyond need since the layout
 
 
-def grid(axes: int, capacity: int) -> Grid:
+def grid(weights: Sequence[float] | None, capacity: int) -> Grid:
     """An empty grid of one cell with room for ``capacity`` objects."""
-    raw = ring(capacity)
+    weight = np.array(weights or [1.0])
+    axes, raw = len(weight), ring(capacity)
     slots = len(raw.score)
     many = axes > 1
     return Grid(
@@ -66,6 +68,7 @@ def grid(axes: int, capacity: int) -> Grid:
         np.zeros(axes),
         np.ones(axes, np.int64),
         np.zeros(axes, np.int64),
+        weight,
         np.zeros(1, np.int64),
     )
 
@@ -88,22 +91,21 @@ def with_room(items: Grid, need: int) -> Grid:
 
 
 @jit
-def insert(items: Grid, scores: Floats, terms: Floats, start: int, stop: int) -> None:
+def insert(items: Grid, scores: Floats, attributes: Floats, start: int, stop: int) -> None:
     """Append objects ``start:stop`` of a batch; unranked ones hold their place. O(axes) each."""
     seq = items.raw.bounds[1]
     store(items.raw, scores, start, stop)
-    if len(items.side) == 1:
-        for at in range(start, stop):
-            if scores[at] == scores[at]:
-                _link_on_line(items, scores[at], seq)
-            seq += 1
-        return
+    axes = len(items.side)
     for at in range(start, stop):
         if scores[at] == scores[at]:
-            slot = seq & items.raw.mask[0]
-            for axis in range(len(items.side)):
-                items.term[slot, axis] = terms[at, axis]
-            _link(items, seq)
+            if axes == 1:
+                _link_on_line(items, scores[at], seq)
+            else:
+                slot = seq & items.raw.mask[0]
+                for axis in range(axes):
+                    term = float(attributes[at, axis]) * float(items.weight[axis])
+                    items.term[slot, axis] = term
+                _link(items, seq)
         seq += 1
 
 
@@ -119,21 +121,24 @@ def scan(items: Grid, limit: int, best: Ranked, work: Ints) -> None:
     limit = min(limit, items.raw.bounds[1] - low)
     best.size[0] = 0
     extra = buffer(limit)
-    axes = len(items.side)
+    axes, side, top = len(items.side), items.side, items.top
+    score, older, mask = items.raw.score, items.older, items.raw.mask[0]
     start = _corner(items)
     at = start.copy()
-    frontier = Ranked(np.empty(64), np.empty(64, np.int64), np.zeros(1, np.int64))
     cell = 0
     for axis in range(axes):
-        cell = cell * items.side[axis] + start[axis]
-    frontier = _pushed(frontier, _bound(items, at), cell)
+        cell = cell * side[axis] + start[axis]
+    # the frontier, a heap of cells with the best bound at its root
+    bounds, names, size = np.empty(64 + axes), np.empty(64 + axes, np.int64), 1
+    bounds[0], names[0] = -_bound(top, at), cell
     threshold = -np.inf
     read, visited = 0, 0
-    score, older, mask = items.raw.score, items.older, items.raw.mask[0]
-    while frontier.size[0] > 0:
-        bound, cell = _popped(frontier)
+    while size > 0:
+        bound, cell = -bounds[0], names[0]
         if best.size[0] == limit and bound < threshold:
             break
+        size -= 1
+        replace_worst(bounds, names, 0, size, bounds[size], names[size])
         visited += 1
         seq = items.newest[cell]
         while seq >= low:
@@ -149,21 +154,25 @@ def scan(items: Grid, limit: int, best: Ranked, work: Ints) -> None:
                     if threshold == bound and seq < best.seq[limit - 1]:
                         break  # the rest of the cell can at best be equal, and is older
             seq = older[slot]
-        if extra.size[0] > 0 and best.size[0] + extra.size[0] >= limit:
+        # on a single axis each cell goes behind the ones before; else wait until it matters
+        if extra.size[0] > 0 and (axes == 1 or best.size[0] + extra.size[0] >= limit):
             threshold = _settle(best, extra, limit)
-        # each cell has one parent: the one that is better on the last axis it has left
         rest, stride = cell, 1
         for axis in range(axes - 1, -1, -1):
-            at[axis] = rest % items.side[axis]
-            rest //= items.side[axis]
+            at[axis] = rest % side[axis]
+            rest //= side[axis]
+        if size + axes > len(bounds):
+            bounds, names = _doubled(bounds, names)
+        # every cell has one parent: the cell that is better on the first axis it has come down
         for axis in range(axes - 1, -1, -1):
             if at[axis] > 0:
                 at[axis] -= 1
-                frontier = _pushed(frontier, _bound(items, at), cell - stride)
+                sift_up(bounds, names, 0, size, -_bound(top, at), cell - stride)
+                size += 1
                 at[axis] += 1
             if at[axis] != start[axis]:
                 break
-            stride *= items.side[axis]
+            stride *= side[axis]
     _settle(best, extra, limit)
     items.waste[0] += max(0, read - _EASY * limit)
     work[RESCANS] += 1
@@ -236,7 +245,7 @@ def _raise_top(items: Grid, axis: int, here: int, x: float) -> None:
 
 
 @jit
-def _bound(items: Grid, at: Ints) -> float:
+def _bound(top: Floats, at: Ints) -> float:
     """The best score that a cell can hold.
 
     Summed in the order of the scores, rounding never puts it below one of them. Infinities of
@@ -244,7 +253,7 @@ def _bound(items: Grid, at: Ints) -> float:
     """
     total = 0.0
     for axis in range(len(at)):
-        total += float(items.top[axis, at[axis]])
+        total += float(top[axis, at[axis]])
     return total if total == total else np.inf
 
 
@@ -265,22 +274,8 @@ def _corner(items: Grid) -> Ints:
 
 
 @jit
-def _pushed(frontier: Ranked, bound: float, cell: int) -> Ranked:
-    size = frontier.size[0]
-    frontier = grown(frontier, size + 1)
-    sift_up(frontier.score, frontier.seq, 0, size, -bound, cell)
-    frontier.size[0] = size + 1
-    return frontier
-
-
-@jit
-def _popped(frontier: Ranked) -> tuple[float, int]:
-    score, seq = frontier.score, frontier.seq
-    bound, cell = -score[0], seq[0]
-    size = frontier.size[0] - 1
-    frontier.size[0] = size
-    replace_worst(score, seq, 0, size, score[size], seq[size])
-    return bound, cell
+def _doubled(bounds: Floats, names: Ints) -> tuple[Floats, Ints]:
+    return np.concatenate((bounds, bounds)), np.concatenate((names, names))
 
 
 @jit
@@ -333,6 +328,7 @@ def laid_out(items: Grid, work: Ints) -> Grid:
         rate,
         side,
         np.zeros(axes, np.int64),
+        items.weight,
         np.zeros(1, np.int64),
     )
     mask = items.raw.mask[0]

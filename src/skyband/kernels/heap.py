@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 from skyband.order import Floats, Ints
 
 
-@jit
+@lean
 def sift_up(score: Floats, seq: Ints, base: int, hole: int, new_score: float, new_seq: int) -> None:
     """Put an object in place ``hole`` (the first free one) of the heap at ``base``. O(log size)."""
     while hole > 0:
@@ -21,7 +21,7 @@ def sift_up(score: Floats, seq: Ints, base: int, hole: int, new_score: float, ne
     seq[base + hole] = new_seq
 
 
-@jit
+@lean
 def replace_worst(
     score: Floats, seq: Ints, base: int, size: int, new_score: float, new_seq: int
 ) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import jit, lean
 from skyband.order import Floats, Ints
 
 
@@ -29,7 +29,17 @@ def ranked(capacity: int) -> Ranked:
     )
 
 
-@jit
+def roomier(items: Ranked, capacity: int) -> Ranked:
+    """The same list with room for at least ``capacity`` objects."""
+    held = len(items.score)
+    if capacity <= held:
+        return items
+    score, seq = np.zeros(capacity), np.zeros(capacity, np.int64)
+    score[:held], seq[:held] = items.score, items.seq
+    return Ranked(score, seq, items.size)
+
+
+@lean
 def better(score: float, seq: int, other_score: float, other_seq: int) -> bool:
     """Whether an object ranks before another. O(1)."""
     return score > other_score or (score == other_score and seq > other_seq)
@@ -49,7 +59,7 @@ def grown(items: Ranked, need: int) -> Ranked:
     return Ranked(score, seq, items.size)
 
 
-@jit
+@lean
 def place_of(items: Ranked, score: float, seq: int) -> int:
     """How many objects of the list rank before this one. O(log size)."""
     low, high = 0, items.size[0]
@@ -62,7 +72,7 @@ def place_of(items: Ranked, score: float, seq: int) -> int:
     return low
 
 
-@jit
+@lean
 def drop_older(items: Ranked, first: int) -> int:
     """Remove objects numbered below ``first``; return how many. O(size)."""
     size = items.size[0]
@@ -77,16 +87,23 @@ def drop_older(items: Ranked, first: int) -> int:
     return size - kept
 
 
-@jit
+@lean
+def copy_run(source: Ranked, start: int, target: Ranked, to: int, count: int) -> None:
+    """Copy ``count`` objects from one list to another; sizes stay as they are. O(count)."""
+    for i in range(count):
+        target.score[to + i] = source.score[start + i]
+        target.seq[to + i] = source.seq[start + i]
+
+
+@lean
 def copy_best(source: Ranked, limit: int, target: Ranked) -> None:
     """Make ``target`` the first ``limit`` objects of ``source``. O(limit)."""
     size = min(limit, source.size[0])
-    target.score[:size] = source.score[:size]
-    target.seq[:size] = source.seq[:size]
+    copy_run(source, 0, target, 0, size)
     target.size[0] = size
 
 
-@jit
+@lean
 def merge_best(one: Ranked, two: Ranked, limit: int, target: Ranked) -> None:
     """Make ``target`` the best ``limit`` objects of two lists. O(limit), a copy if they part."""
     size_one, size_two = one.size[0], two.size[0]
@@ -103,18 +120,16 @@ def merge_best(one: Ranked, two: Ranked, limit: int, target: Ranked) -> None:
         at += 1
     if at < limit and i < size_one:
         take = min(limit - at, size_one - i)
-        target.score[at : at + take] = one.score[i : i + take]
-        target.seq[at : at + take] = one.seq[i : i + take]
+        copy_run(one, i, target, at, take)
         at += take
     if at < limit and j < size_two:
         take = min(limit - at, size_two - j)
-        target.score[at : at + take] = two.score[j : j + take]
-        target.seq[at : at + take] = two.seq[j : j + take]
+        copy_run(two, j, target, at, take)
         at += take
     target.size[0] = at
 
 
-@jit
+@lean
 def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
     """Merge the sorted ``extra`` into the list in place, keep the best ``limit``.
 
@@ -164,7 +179,7 @@ def append(items: Ranked, score: float, seq: int) -> Ranked:
     return items
 
 
-@jit
+@lean
 def rank(items: Ranked) -> None:
     """Put the list in rank order. O(size log size); O(size) if it is one run, up or down."""
     size = items.size[0]
@@ -188,56 +203,54 @@ def rank(items: Ranked) -> None:
             left += 1
             right -= 1
         return
-    _quicksort(score, seq, 0, size - 1)
+    for start in range(size // 2 - 1, -1, -1):
+        _sift_worst(score, seq, start, size)
+    for end in range(size - 1, 0, -1):
+        _swap(score, seq, 0, end)
+        _sift_worst(score, seq, 0, end)
 
 
-@jit
-def _quicksort(score: Floats, seq: Ints, low: int, high: int) -> None:
-    stack = np.empty(128, np.int64)
-    depth = 0
-    while True:
-        while high - low > 16:
-            middle = (low + high) >> 1
-            if better(score[middle], seq[middle], score[low], seq[low]):
-                _swap(score, seq, low, middle)
-            if better(score[high], seq[high], score[low], seq[low]):
-                _swap(score, seq, low, high)
-            if better(score[high], seq[high], score[middle], seq[middle]):
-                _swap(score, seq, middle, high)
-            pivot_score, pivot_seq = score[middle], seq[middle]
-            i, j = low, high
-            while i <= j:
-                while better(score[i], seq[i], pivot_score, pivot_seq):
-                    i += 1
-                while better(pivot_score, pivot_seq, score[j], seq[j]):
-                    j -= 1
-                if i <= j:
-                    _swap(score, seq, i, j)
-                    i += 1
-                    j -= 1
-            if j - low < high - i:  # the smaller side first: the stack stays logarithmic
-                stack[depth], stack[depth + 1] = i, high
-                high = j
-            else:
-                stack[depth], stack[depth + 1] = low, j
-                low = i
-            depth += 2
-        for at in range(low + 1, high + 1):
-            one_score, one_seq = score[at], seq[at]
-            to = at
-            while to > low and better(one_score, one_seq, score[to - 1], seq[to - 1]):
-                score[to] = score[to - 1]
-                seq[to] = seq[to - 1]
-                to -= 1
-            score[to] = one_score
-            seq[to] = one_seq
-        if depth == 0:
+@lean
+def _sift_worst(score: Floats, seq: Ints, hole: int, size: int) -> None:
+    """Restore a heap whose root is the worst object, below ``hole``."""
+    one_score, one_seq = score[hole], seq[hole]
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and better(score[child], seq[child], score[child + 1], seq[child + 1]):
+            child += 1
+        if not better(one_score, one_seq, score[child], seq[child]):
+            break
+        score[hole] = score[child]
+        seq[hole] = seq[child]
+        hole = child
+    score[hole] = one_score
+    seq[hole] = one_seq
+
+
+@lean
+def rank_by_age(items: Ranked) -> None:
+    """Put the list in order of age, the newest first. O(size log size)."""
+    score, seq, size = items.score, items.seq, items.size[0]
+    for start in range(size // 2 - 1, -1, -1):
+        _sift_newest(score, seq, start, size)
+    for end in range(size - 1, 0, -1):
+        _swap(score, seq, 0, end)
+        _sift_newest(score, seq, 0, end)
+
+
+@lean
+def _sift_newest(score: Floats, seq: Ints, hole: int, size: int) -> None:
+    while 2 * hole + 1 < size:
+        child = 2 * hole + 1
+        if child + 1 < size and seq[child + 1] < seq[child]:
+            child += 1
+        if seq[hole] <= seq[child]:
             return
-        depth -= 2
-        low, high = stack[depth], stack[depth + 1]
+        _swap(score, seq, hole, child)
+        hole = child
 
 
-@jit
+@lean
 def _swap(score: Floats, seq: Ints, i: int, j: int) -> None:
     score[i], score[j] = score[j], score[i]
     seq[i], seq[j] = seq[j], seq[i]

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.order import Ints
 
 UPPER = 1.959963984540054  # the 0.975 quantile of the normal distribution: alpha = 0.05, two sided
@@ -34,7 +34,7 @@ def critical_values(first: int, second: int, alpha: float = 0.05) -> Ints:
     return values
 
 
-@jit
+@lean
 def tends_larger(rank_sum: int, first: int, second: int, critical: Ints) -> bool:
     """Whether a rank sum (ascending ranks) of ``first`` objects among both samples is too high.
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.order import Floats, Ints
 
 
@@ -41,15 +41,14 @@ def stretched(items: Ring, more: int) -> Ring:
     return larger
 
 
-@jit
+@lean
 def store(items: Ring, scores: Floats, start: int, stop: int) -> None:
     """Append ``scores[start:stop]``. O(stop - start), two plain copies at most."""
     at = items.bounds[1] & items.mask[0]
     count = stop - start
     room = len(items.score) - at
-    if count <= room:
-        items.score[at : at + count] = scores[start:stop]
-    else:
-        items.score[at:] = scores[start : start + room]
-        items.score[: count - room] = scores[start + room : stop]
+    for i in range(min(count, room)):
+        items.score[at + i] = scores[start + i]
+    for i in range(room, count):
+        items.score[i - room] = scores[start + i]
     items.bounds[1] += count

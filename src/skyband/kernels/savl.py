@@ -8,11 +8,12 @@ objects are only ever found at tops. Several slots share one pool of nodes.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 from skyband.order import Floats, Ints
 
@@ -48,7 +49,7 @@ def savl(slots: int, width: int) -> Savl:
     )
 
 
-@jit
+@lean
 def clear(items: Savl, slot: int, stacks: int) -> None:
     """Empty a slot and allow it ``stacks`` stacks from now on. O(nodes freed)."""
     base = slot * items.numbers[WIDTH]
@@ -62,42 +63,47 @@ def clear(items: Savl, slot: int, stacks: int) -> None:
     items.limit[slot] = stacks
 
 
-@jit
+@lean
 def _free(items: Savl, node: int) -> None:
     items.below[node] = items.numbers[FREE]
     items.numbers[FREE] = node
     items.numbers[SIZE] -= 1
 
 
-@jit
-def _room(items: Savl) -> Savl:
-    used = items.numbers[USED]
-    if items.numbers[FREE] >= 0 or used < len(items.score):
-        return items
-    score = np.zeros(2 * used)
-    seq = np.zeros(2 * used, np.int64)
-    below = np.zeros(2 * used, np.int64)
-    score[:used] = items.score
-    seq[:used] = items.seq
-    below[:used] = items.below
-    return Savl(
-        score, seq, below, items.top, items.top_score, items.stacks, items.limit, items.numbers
+def with_nodes(items: Savl, more: int) -> Savl:
+    """The same stacks with at least ``more`` further nodes."""
+    used = len(items.score)
+    room = max(2 * used, used + more)
+
+    def longer(array: NDArray[Any]) -> NDArray[Any]:
+        larger = np.zeros(room, array.dtype)
+        larger[:used] = array
+        return larger
+
+    return items._replace(
+        score=longer(items.score), seq=longer(items.seq), below=longer(items.below)
     )
 
 
-@jit
-def offer(items: Savl, slot: int, score: float, seq: int) -> Savl:
+@lean
+def nodes_left(items: Savl) -> int:
+    """How many objects can be offered before nodes run out."""
+    return len(items.score) - items.numbers[SIZE]
+
+
+@lean
+def offer(items: Savl, slot: int, score: float, seq: int) -> None:
     """Offer an object older than all offered before it (or of the same pane and worse).
 
-    O(log stacks); O(1) if it beats the best top or none. Returns the structure, which may have
-    moved to larger arrays.
+    The caller has made sure of a node, see :func:`nodes_left`. O(log stacks); O(1) if it beats the
+    best top or none.
     """
     count, limit = items.stacks[slot], items.limit[slot]
     base = slot * items.numbers[WIDTH]
     tops = items.top_score
     if count == limit:
         if limit == 0 or tops[base] >= score:
-            return items  # every top is newer and no worse: pruned
+            return  # every top is newer and no worse: pruned
         place = count - 1
         if tops[base + place] >= score:
             low, high = 0, place  # the best top below the score lies in [low, high)
@@ -117,7 +123,6 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> Savl:
             place -= 1
         items.stacks[slot] = count + 1
         under = np.int64(-1)
-    items = _room(items)
     node = items.numbers[FREE]
     if node >= 0:
         items.numbers[FREE] = items.below[node]
@@ -130,10 +135,9 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> Savl:
     items.below[node] = under
     items.top[base + place] = node
     items.top_score[base + place] = score
-    return items
 
 
-@jit
+@lean
 def pop(items: Savl, slot: int) -> None:
     """Remove the best object of a slot. O(stacks that rank between it and the one below it)."""
     base = slot * items.numbers[WIDTH]
@@ -156,7 +160,7 @@ def pop(items: Savl, slot: int) -> None:
     items.top_score[base + place] = score
 
 
-@jit
+@lean
 def best(items: Savl, slot: int, first: int) -> int:
     """Node of the best object numbered ``first`` or above, -1 if there is none.
 

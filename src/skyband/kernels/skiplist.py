@@ -6,11 +6,12 @@ drawn from a generator whose state is part of the list, so a restored list goes 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 from skyband.order import Floats, Ints
 
@@ -48,27 +49,32 @@ def skiplist(capacity: int) -> SkipList:
     )
 
 
-@jit
-def with_room(items: SkipList) -> SkipList:
-    """The list with room for one more object. Amortised O(1)."""
-    used = items.numbers[USED]
-    if items.numbers[FREE] != 0 or used < len(items.score):
-        return items
-    room = 2 * used
-    score = np.zeros(room)
-    seq = np.zeros(room, np.int64)
-    after = np.zeros(room * LEVELS, np.int64)
-    before = np.zeros(room, np.int64)
-    height = np.zeros(room, np.int64)
-    score[:used] = items.score
-    seq[:used] = items.seq
-    after[: used * LEVELS] = items.after
-    before[:used] = items.before
-    height[:used] = items.height
-    return SkipList(score, seq, after, before, height, items.last, items.path, items.numbers)
+def with_room(items: SkipList, more: int) -> SkipList:
+    """The same list with room for ``more`` further objects at least."""
+    held = len(items.score)
+    room = held + max(more, held)
+
+    def longer(array: NDArray[Any], per_node: int = 1) -> NDArray[Any]:
+        larger = np.zeros(room * per_node, array.dtype)
+        larger[: len(array)] = array
+        return larger
+
+    return items._replace(
+        score=longer(items.score),
+        seq=longer(items.seq),
+        after=longer(items.after, LEVELS),
+        before=longer(items.before),
+        height=longer(items.height),
+    )
 
 
-@jit
+@lean
+def room_left(items: SkipList) -> int:
+    """How many objects can be linked before nodes run out."""
+    return len(items.score) - 1 - items.numbers[SIZE]
+
+
+@lean
 def _search(items: SkipList, score: float, seq: int) -> None:
     """Leave in ``path`` the last node before this object on each level. O(log size)."""
     node = 0
@@ -82,19 +88,21 @@ def _search(items: SkipList, score: float, seq: int) -> None:
         items.path[level] = node
 
 
-@jit
+@lean
 def link(items: SkipList, score: float, seq: int) -> int:
     """Insert an object; return its node. O(log size); O(1) at either end of the list.
 
-    The caller has made sure of room, see :func:`with_room`.
+    The caller has made sure of room, see :func:`room_left`.
     """
     numbers, path = items.numbers, items.path
     tail = items.last[0]
     first = items.after[0]
     if tail == 0 or better(items.score[tail], items.seq[tail], score, seq):
-        path[:] = items.last
+        for level in range(LEVELS):
+            path[level] = items.last[level]
     elif better(score, seq, items.score[first], items.seq[first]):
-        path[:] = 0
+        for level in range(LEVELS):
+            path[level] = 0
     else:
         _search(items, score, seq)
     node = numbers[FREE]
@@ -121,11 +129,12 @@ def link(items: SkipList, score: float, seq: int) -> int:
     return node
 
 
-@jit
+@lean
 def unlink(items: SkipList, node: int) -> None:
     """Remove a node. O(log size); O(1) at the head of the list."""
     if items.before[node] == 0:
-        items.path[:] = 0
+        for level in range(LEVELS):
+            items.path[level] = 0
     else:
         _search(items, items.score[node], items.seq[node])
     for level in range(items.height[node]):
@@ -141,7 +150,7 @@ def unlink(items: SkipList, node: int) -> None:
     items.numbers[SIZE] -= 1
 
 
-@jit
+@lean
 def _draw(numbers: Ints) -> int:
     """A height, geometric with ratio 1/4, from a 64 bit xorshift generator."""
     state = numbers[RANDOM]

@@ -14,6 +14,7 @@ RESCANS = 4  # times the window, or a part of it, was read again
 RESCANNED = 5  # objects read again
 EVENTS = 6  # algorithm's own: pointer moves, partitions, cells visited
 MEANINGFUL = 7  # SAP: objects in the meaningful set, summed over the slides
+REFERENCES = 8  # PreTopk: objects predicted for open windows now, counted once per window
 NAMES = (
     "slides",
     "candidates",
@@ -23,6 +24,7 @@ NAMES = (
     "rescanned",
     "events",
     "meaningful",
+    "references",
 )
 
 

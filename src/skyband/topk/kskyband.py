@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import entry, jit
-from skyband.kernels.ranked import Ranked, ranked
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -62,7 +62,16 @@ class KSkyband(Algorithm):
     def advance(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
     ) -> Out:
-        self.state, target = _advance(self.state, scores, steps, target)
+        step = _advance(self.state, scores, steps, target, 0)
+        while step < len(steps.stop):
+            arriving = int(steps.stop[step] - (steps.stop[step - 1] if step else 0))
+            room = 2 * (len(self.state.dominators) + arriving)
+            dominators = np.zeros(room, np.int64)
+            dominators[: len(self.state.dominators)] = self.state.dominators
+            band = roomier(self.state.band, room)
+            self.state = self.state._replace(band=band, dominators=dominators)
+            target = roomier_out(target, self.setting.k) if self.setting.changes else target
+            step = _advance(self.state, scores, steps, target, step)
         return target
 
     def kept(self) -> Ints:  # noqa: D102
@@ -88,33 +97,37 @@ class KSkyband(Algorithm):
             assert self.state.dominators[i] == expected[seq], "3: a dominance counter is off"
 
 
-@entry
-def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
-    k = state.numbers[_K]
-    work = state.work
+@lean_entry
+def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    k, work, band = state.numbers[_K], state.work, state.band
+    position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
-    position = 0
-    for step in range(len(steps.stop)):
-        if state.numbers[_OLDEST] < steps.first[step] and _expire(state, steps.first[step], k):
+    while step < len(steps.stop):
+        first, stop = steps.first[step], steps.stop[step]
+        if band.size[0] + stop - position > len(band.score):
+            return step
+        if lacks_room(target, k, state.memory):
+            return step
+        if state.numbers[_OLDEST] < first and _expire(state, first, k):
             dirty = True
-        for at in range(position, steps.stop[step]):
+        for at in range(position, stop):
             if scores[at] == scores[at]:
-                state = _room(state)
                 place = _insert(state, scores[at], steps.base[0] + at, k)
                 dirty = dirty or place < k
-        position = steps.stop[step]
+        position = stop
         if steps.emit[step]:
             work[SLIDES] += 1
-            work[CANDIDATES] += state.band.size[0]
-            target = write(target, step, state.band, k, state.memory, dirty)
+            work[CANDIDATES] += band.size[0]
+            report(target, step, band, k, state.memory, dirty)
             dirty = False
         else:
             skip(target, step)
-            dirty = True
-    return state, target
+        step += 1
+    return step
 
 
-@jit
+@lean
 def _insert(state: State, score: float, seq: int, k: int) -> int:
     """Put a new object in its place; count it against all behind it, drop who reaches k."""
     band, dominators = state.band, state.dominators
@@ -159,7 +172,7 @@ def _insert(state: State, score: float, seq: int, k: int) -> int:
     return place
 
 
-@jit
+@lean
 def _expire(state: State, first: int, k: int) -> bool:
     """Drop expired objects; tell whether one of the k best was among them."""
     band, dominators = state.band, state.dominators
@@ -179,19 +192,3 @@ def _expire(state: State, first: int, k: int) -> bool:
     band.size[0] = kept
     state.numbers[_OLDEST] = oldest if kept else first
     return hit
-
-
-@jit
-def _room(state: State) -> State:
-    size = state.band.size[0]
-    if size < len(state.dominators):
-        return state
-    score = np.zeros(2 * size)
-    seq = np.zeros(2 * size, np.int64)
-    dominators = np.zeros(2 * size, np.int64)
-    score[:size] = state.band.score[:size]
-    seq[:size] = state.band.seq[:size]
-    dominators[:size] = state.dominators[:size]
-    return State(
-        Ranked(score, seq, state.band.size), dominators, state.memory, state.work, state.numbers
-    )

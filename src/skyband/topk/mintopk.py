@@ -7,10 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import entry, jit
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.jit import lean, lean_entry
 from skyband.kernels.ranked import Ranked, better, ranked
-from skyband.kernels.skiplist import LEVELS, SIZE, SkipList, link, skiplist, unlink, with_room
+from skyband.kernels.skiplist import (
+    LEVELS,
+    SIZE,
+    SkipList,
+    link,
+    room_left,
+    skiplist,
+    unlink,
+    with_room,
+)
 from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -31,7 +40,7 @@ class State(NamedTuple):
     numbers: Ints
 
 
-_K, _SPAN, _SLOTS, _WINDOW = 0, 1, 2, 3
+_K, _SPAN, _SLOTS, _WINDOW, _DIRTY = 0, 1, 2, 3, 4
 
 
 class MinTopk(Algorithm):
@@ -71,14 +80,27 @@ class MinTopk(Algorithm):
             ranked(min(setting.k, setting.size) if setting.counted else setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k, setting.span, slots, 0], np.int64),
+            np.array([setting.k, setting.span, slots, 0, 1], np.int64),
         )
 
     def advance(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
     ) -> Out:
-        self.state, target = _advance(self.state, scores, steps, target)
+        step = _advance(self.state, scores, steps, target, 0)
+        while step < len(steps.stop):
+            arriving = int(steps.stop[step] - (steps.stop[step - 1] if step else 0))
+            self._make_room(arriving)
+            target = roomier_out(target, self.setting.k) if self.setting.changes else target
+            step = _advance(self.state, scores, steps, target, step)
         return target
+
+    def _make_room(self, arriving: int) -> None:
+        k, span = self.setting.k, self.setting.span
+        most = k * (span + 2) + 1  # the union of all predicted results, and one newcomer
+        items = with_room(self.state.items, min(arriving, most))
+        marks = np.zeros((2, len(items.score)), np.int64)
+        marks[:, : len(self.state.start)] = self.state.start, self.state.end
+        self.state = self.state._replace(items=items, start=marks[0], end=marks[1])
 
     def _nodes(self) -> list[int]:
         nodes, node = [], int(self.state.items.after[0])
@@ -96,7 +118,7 @@ class MinTopk(Algorithm):
 
     def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
         state = self.state
-        k, span, slots, window = (int(number) for number in state.numbers)
+        k, span, slots, window = (int(number) for number in state.numbers[:4])
         nodes = self._nodes()
         items = [(float(state.items.score[node]), int(state.items.seq[node])) for node in nodes]
         assert items == sorted(items, reverse=True), "1: the list is not in rank order"
@@ -117,43 +139,48 @@ class MinTopk(Algorithm):
         assert head == best_of(alive, k), "4: the head of the list is not the answer"
 
 
-@entry
-def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
-    k, span = state.numbers[_K], state.numbers[_SPAN]
-    dirty = True
-    position = 0
-    for step in range(len(steps.stop)):
-        window = steps.window[step]
-        if window != state.numbers[_WINDOW]:
-            dirty = _purge(state, window) or dirty
-        for at in range(position, steps.stop[step]):
+@lean_entry
+def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    numbers, items = state.numbers, state.items
+    k, span = numbers[_K], numbers[_SPAN]
+    position = steps.stop[step - 1] if step > 0 else 0
+    numbers[_DIRTY] = 1
+    while step < len(steps.stop):
+        window, stop = steps.window[step], steps.stop[step]
+        if room_left(items) < min(stop - position, k * (span + 2) + 1 - items.numbers[SIZE]):
+            return step
+        if lacks_room(target, k, state.memory):
+            return step
+        if window != numbers[_WINDOW]:
+            _purge(state, window)
+        split, base = steps.split[step], steps.base[0]
+        for at in range(position, stop):
             score = scores[at]
             if score != score:
                 continue
-            final = window - 1 + span + (1 if at >= steps.split[step] else 0)
-            if _discards(state, score, final):
-                continue
-            state = _room(state)
-            entered = _insert(state, score, steps.base[0] + at, window, final)
-            dirty = dirty or entered == window
-        position = steps.stop[step]
-        if not steps.emit[step]:
+            final = window - 1 + span + (1 if at >= split else 0)
+            if not _discards(state, score, final):
+                _insert(state, score, base + at, window, final)
+        position = stop
+        if steps.emit[step]:
+            dirty = numbers[_DIRTY] == 1
+            if dirty:
+                _head(state)
+            report(target, step, state.best, k, state.memory, dirty)
+            numbers[_DIRTY] = 0
+            state.work[SLIDES] += 1
+            state.work[CANDIDATES] += items.numbers[SIZE]
+        else:
             skip(target, step)
-            continue
-        if dirty:
-            _head(state)
-        state.work[SLIDES] += 1
-        state.work[CANDIDATES] += state.items.numbers[SIZE]
-        target = write(target, step, state.best, k, state.memory, dirty)
-        dirty = False
-    return state, target
+        step += 1
+    return step
 
 
-@jit
-def _purge(state: State, window: int) -> bool:
-    """Move on to a window: end the careers of its predecessors; tell whether any object left."""
+@lean
+def _purge(state: State, window: int) -> None:
+    """Move on to a window: end the careers of its predecessors."""
     items, slots = state.items, state.numbers[_SLOTS]
-    left = False
     for expired in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
         slot = expired % slots
         node = items.after[0]
@@ -162,15 +189,14 @@ def _purge(state: State, window: int) -> bool:
             state.start[node] = max(state.start[node], expired + 1)
             if state.start[node] > state.end[node]:
                 unlink(items, node)
-                left = True
+                state.numbers[_DIRTY] = 1
             node = following
         state.count[slot] = 0
         state.lowest[slot] = 0
     state.numbers[_WINDOW] = window
-    return left
 
 
-@jit
+@lean
 def _discards(state: State, score: float, final: int) -> bool:
     """Whether a new object is beaten even in its last window. A newer object wins a tie."""
     slot = final % state.numbers[_SLOTS]
@@ -179,9 +205,9 @@ def _discards(state: State, score: float, final: int) -> bool:
     )
 
 
-@jit
-def _insert(state: State, score: float, seq: int, window: int, final: int) -> int:
-    """Put a new object on the list and in the windows it enters; return the first of them."""
+@lean
+def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
+    """Put a new object on the list and in the windows it enters."""
     items, slots, k = state.items, state.numbers[_SLOTS], state.numbers[_K]
     entered = final
     while entered > window:
@@ -207,10 +233,11 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> in
             unlink(items, worst)
             state.work[DELETIONS] += 1
     state.work[INSERTIONS] += 1
-    return entered
+    if entered == window:
+        state.numbers[_DIRTY] = 1
 
 
-@jit
+@lean
 def _head(state: State) -> None:
     """Copy the first k objects of the list."""
     items, best = state.items, state.best
@@ -222,25 +249,3 @@ def _head(state: State) -> None:
         size += 1
         node = items.after[node * LEVELS]
     best.size[0] = size
-
-
-@jit
-def _room(state: State) -> State:
-    items = with_room(state.items)
-    if len(items.score) == len(state.start):
-        return state
-    start = np.zeros(len(items.score), np.int64)
-    end = np.zeros(len(items.score), np.int64)
-    start[: len(state.start)] = state.start
-    end[: len(state.end)] = state.end
-    return State(
-        items,
-        start,
-        end,
-        state.lowest,
-        state.count,
-        state.best,
-        state.memory,
-        state.work,
-        state.numbers,
-    )

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
 from skyband.kernels.heap import replace_worst, sift_up
-from skyband.kernels.jit import entry, jit
+from skyband.kernels.jit import lean, lean_entry
 from skyband.kernels.ranked import Ranked, better, rank, ranked
-from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, REFERENCES, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm, best_of
@@ -64,7 +64,11 @@ class PreTopk(Algorithm):
     def advance(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
     ) -> Out:
-        return _advance(self.state, scores, steps, target)  # type: ignore[no-any-return]
+        step = _advance(self.state, scores, steps, target, 0)
+        while step < len(steps.stop):
+            target = roomier_out(target, self.setting.k)
+            step = _advance(self.state, scores, steps, target, step)
+        return target
 
     def _held(self, slot: int) -> list[int]:
         k = int(self.state.numbers[_K])
@@ -90,36 +94,42 @@ class PreTopk(Algorithm):
         assert set(now) == set(best_of(alive, k)), "1: the current window is predicted wrongly"
 
 
-@entry
-def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> Out:
+@lean_entry
+def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+    """Take in a batch from a step on; return the step before which room ran out, or their number."""
     k, span, slots = state.numbers[_K], state.numbers[_SPAN], state.numbers[_SLOTS]
     heaps, best = state.heaps, state.best
-    position = 0
-    for step in range(len(steps.stop)):
-        window = steps.window[step]
+    position = steps.stop[step - 1] if step > 0 else 0
+    while step < len(steps.stop):
+        if lacks_room(target, k, state.memory):
+            return step
+        window, stop = steps.window[step], steps.stop[step]
         for old in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
+            state.work[REFERENCES] -= heaps.size[old % slots]
             heaps.size[old % slots] = 0
         state.numbers[_WINDOW] = window
-        for at in range(position, steps.stop[step]):
+        for at in range(position, stop):
             if scores[at] == scores[at]:
                 final = window - 1 + span + (1 if at >= steps.split[step] else 0)
                 _insert(state, scores[at], steps.base[0] + at, window, final)
-        position = steps.stop[step]
-        if not steps.emit[step]:
+        position = stop
+        if steps.emit[step]:
+            slot = window % slots
+            best.size[0] = heaps.size[slot]
+            for i in range(best.size[0]):
+                best.score[i] = heaps.score[slot * k + i]
+                best.seq[i] = heaps.seq[slot * k + i]
+            rank(best)
+            state.work[SLIDES] += 1
+            state.work[CANDIDATES] += state.work[REFERENCES]
+            report(target, step, best, k, state.memory, True)
+        else:
             skip(target, step)
-            continue
-        slot = window % slots
-        best.size[0] = heaps.size[slot]
-        best.score[: best.size[0]] = heaps.score[slot * k : slot * k + best.size[0]]
-        best.seq[: best.size[0]] = heaps.seq[slot * k : slot * k + best.size[0]]
-        rank(best)
-        state.work[SLIDES] += 1
-        state.work[CANDIDATES] += heaps.size.sum()
-        target = write(target, step, best, k, state.memory, True)
-    return target
+        step += 1
+    return step
 
 
-@jit
+@lean
 def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
     k, slots = state.numbers[_K], state.numbers[_SLOTS]
     heaps = state.heaps
@@ -129,6 +139,7 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
         size = heaps.size[slot]
         if size < k:
             heaps.size[slot] = size + 1
+            state.work[REFERENCES] += 1
             sift_up(heaps.score, heaps.seq, base, size, score, seq)
         elif better(score, seq, heaps.score[base], heaps.seq[base]):
             replace_worst(heaps.score, heaps.seq, base, size, score, seq)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, skip, write
-from skyband.kernels.jit import entry, jit
-from skyband.kernels.ranked import Ranked, append, rank, ranked
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.kernels.ring import Ring, held, ring, store, stretched
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -42,7 +42,7 @@ class Recompute(Algorithm):
         setting = self.setting
         return State(
             ring(setting.size + setting.slide if setting.counted else 1),
-            ranked(1),
+            ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),
             np.array([setting.k], np.int64),
@@ -53,7 +53,10 @@ class Recompute(Algorithm):
     ) -> Out:
         if not self.setting.counted:
             self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
-        self.state, target = _advance(self.state, scores, steps, target)
+        step = _advance(self.state, scores, steps, target, 0)
+        while step < len(steps.stop):
+            target = roomier_out(target, self.setting.k)
+            step = _advance(self.state, scores, steps, target, step)
         return target
 
     def kept(self) -> Ints:  # noqa: D102
@@ -70,42 +73,50 @@ class Recompute(Algorithm):
         assert len(best_of(alive, self.setting.k)) <= self.setting.k
 
 
-@entry
-def _advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
+@lean_entry
+def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+    """Take in a batch from a step on; return the step before which room ran out, or their number."""
     k = state.numbers[0]
     raw, best = state.raw, state.best
-    position = 0
-    for step in range(len(steps.stop)):
+    position = steps.stop[step - 1] if step > 0 else 0
+    while step < len(steps.stop):
+        if lacks_room(target, k, state.memory):
+            return step
         raw.bounds[0] = max(raw.bounds[0], steps.first[step])
         stop = steps.stop[step]
         store(raw, scores, position, stop)
         position = stop
-        if not steps.emit[step]:
+        if steps.emit[step]:
+            _select(raw, k, best)
+            state.work[SLIDES] += 1
+            state.work[CANDIDATES] += raw.bounds[1] - raw.bounds[0]
+            state.work[RESCANS] += 1
+            state.work[RESCANNED] += raw.bounds[1] - raw.bounds[0]
+            report(target, step, best, k, state.memory, True)
+        else:
             skip(target, step)
-            continue
-        best = _select(raw, k, best)
-        state.work[SLIDES] += 1
-        state.work[CANDIDATES] += raw.bounds[1] - raw.bounds[0]
-        state.work[RESCANS] += 1
-        state.work[RESCANNED] += raw.bounds[1] - raw.bounds[0]
-        target = write(target, step, best, k, state.memory, True)
-    return State(raw, best, state.memory, state.work, state.numbers), target
+        step += 1
+    return step
 
 
-@jit
-def _select(raw: Ring, k: int, best: Ranked) -> Ranked:
+@lean
+def _select(raw: Ring, k: int, best: Ranked) -> None:
     """The k best of the ring, ranked: newest first, so that a threshold soon holds."""
     best.size[0] = 0
+    size = 0
     threshold = -np.inf
     for seq in range(raw.bounds[1] - 1, raw.bounds[0] - 1, -1):
         score = raw.score[seq & raw.mask[0]]
         # an equal score met later is older, hence worse; -inf itself must pass while there is room
-        if score > threshold or (best.size[0] < k and score >= threshold):
-            best = append(best, score, seq)
-            if best.size[0] >= 2 * k:
+        if score > threshold or (size < k and score >= threshold):
+            best.score[size] = score
+            best.seq[size] = seq
+            size += 1
+            if size == 2 * k:
+                best.size[0] = size
                 rank(best)
-                best.size[0] = k
+                size = k
                 threshold = best.score[k - 1]
+    best.size[0] = size
     rank(best)
-    best.size[0] = min(k, best.size[0])
-    return best
+    best.size[0] = min(k, size)

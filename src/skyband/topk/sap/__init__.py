@@ -15,7 +15,7 @@ from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm, best_of
 from skyband.topk.sap import state as at
 from skyband.topk.sap.loop import advance
-from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, State, new_state
+from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, State, new_state, with_room
 
 
 class Sap(Algorithm):
@@ -61,7 +61,10 @@ class Sap(Algorithm):
     ) -> Out:
         if not self.setting.counted:
             self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
-        self.state, target = advance(self.state, scores, steps, target)
+        step = advance(self.state, scores, steps, target, 0)
+        while step < len(steps.stop):
+            self.state, target = with_room(self.state, target)
+            step = advance(self.state, scores, steps, target, step)
         return target
 
     def kept(self) -> Ints:  # noqa: D102

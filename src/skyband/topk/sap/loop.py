@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.emission import Out, skip, write
-from skyband.kernels.jit import entry, jit
-from skyband.kernels.ranked import Ranked, absorb, better, drop_older, grown
+from skyband.kernels.emission import Out, report, skip
+from skyband.kernels.emission import lacks_room as lacks_out
+from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.ranked import Ranked, absorb, better, drop_older
 from skyband.kernels.ring import store
 from skyband.kernels.savl import SIZE as SAVL_SIZE
 from skyband.kernels.savl import best as best_node
@@ -23,14 +24,21 @@ from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.sap.meaningful import (
     UNIT_SLOTS,
-    barrier,
+    begin_forming,
     form,
     form_ahead,
+    form_all_lists,
     form_list,
-    needed,
     open_units,
+    stacks_for,
 )
-from skyband.topk.sap.partition import close_all, close_unit, forget_list, unit_is_full
+from skyband.topk.sap.partition import (
+    close_all,
+    close_unit,
+    forget_list,
+    lacks_room,
+    unit_is_full,
+)
 from skyband.topk.sap.state import (
     AMORTISE,
     BEGIN,
@@ -38,14 +46,20 @@ from skyband.topk.sap.state import (
     DELAY,
     DIRTY,
     END,
+    FORMING,
     FRONT,
     HEAD,
     K,
+    LEADERS_OLDEST,
     LIST_FROM,
     LIST_UPTO,
+    NEED,
+    NEEDED,
     NEXT_FROM,
     NEXT_UNIT,
     PART_FROM,
+    ROOM_FRONT,
+    ROOM_OUT,
     SAFE_FROM,
     SAVL,
     SETTLING,
@@ -54,10 +68,10 @@ from skyband.topk.sap.state import (
     UNITS_FROM,
     UNITS_HEAD,
     UNITS_UPTO,
-    LEADERS_OLDEST,
+    WHOLE,
+    WORST,
     State,
     row_of,
-    with_meaningful,
 )
 from skyband.topk.sap.units import settle_anew, take_in
 
@@ -65,36 +79,65 @@ _LIST = -2  # source: the front partition's meaningful list
 _NONE = -1
 
 
-@entry
-def advance(state: State, scores: Floats, steps: Steps, target: Out) -> tuple[State, Out]:
-    """Take in a batch. O(log k) amortised per object at worst, O(k) per slide that is answered."""
-    numbers = state.numbers
-    raw = state.raw
+@lean_entry
+def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+    """Take in a batch from a step on; return the step before which room ran out, or their number.
+
+    O(log k) amortised per object at worst, O(k) per slide whose answer changes.
+    """
+    numbers, raw = state.numbers, state.raw
     base = steps.base[0]
-    position = 0
-    for step in range(len(steps.stop)):
+    position = steps.stop[step - 1] if step > 0 else 0
+    while step < len(steps.stop):
         first = steps.first[step]
-        if first > raw.bounds[0]:
-            state = _expire(state, first, steps.starts)
+        numbers[NEED] = _prepare(state, first, steps.starts, target)
+        if numbers[NEED]:
+            return step
         stop = steps.stop[step]
         if stop > position:
             store(raw, scores, position, stop)
             take_in(state, scores, position, stop, base)
             position = stop
         if steps.emit[step]:
-            state = _answer(state, first)
-            target = write(target, step, state.leaders, numbers[K], state.memory, numbers[DIRTY] == 1)
+            _answer(state, first)
+            report(target, step, state.leaders, numbers[K], state.memory, numbers[DIRTY] == 1)
             numbers[DIRTY] = 0
             _count(state)
         else:
             skip(target, step)
         whole = not numbers[COUNTED] or base + stop == steps.window[step] * numbers[SLIDE]
-        if whole and unit_is_full(state):
-            state = close_unit(state)
-    return state, target
+        numbers[WHOLE] = 1 if whole else 0
+        step += 1
+    return step
 
 
-@jit
+@lean
+def _prepare(state: State, first: int, starts: Ints, target: Out) -> int:
+    """End the unit if it is full, expire what is older than ``first``, make sure of room.
+
+    Returns a ROOM_* code, 0 if all is ready; it can be called again after room was made.
+    """
+    numbers = state.numbers
+    need = lacks_room(state)
+    if need:
+        numbers[NEEDED] = 2 * numbers[K]
+        return need
+    if state.front.size[0] + len(state.leaders.score) > len(state.front.score):
+        numbers[NEEDED] = state.front.size[0] + len(state.leaders.score)
+        return ROOM_FRONT
+    if lacks_out(target, numbers[K], state.memory):
+        numbers[NEEDED] = numbers[K]
+        return ROOM_OUT
+    if numbers[WHOLE] and unit_is_full(state):
+        close_unit(state)
+    if not numbers[DELAY]:
+        need = form_all_lists(state)
+    if need == 0 and first > state.raw.bounds[0]:
+        need = _expire(state, first, starts)
+    return need
+
+
+@lean
 def _count(state: State) -> None:
     work = state.work
     work[SLIDES] += 1
@@ -103,13 +146,16 @@ def _count(state: State) -> None:
     work[MEANINGFUL] += state.savl.numbers[SAVL_SIZE] + state.meaningful.size[0]
 
 
-@jit
-def _expire(state: State, first: int, starts: Ints) -> State:
-    """Let go of the objects numbered below ``first``."""
+@lean
+def _expire(state: State, first: int, starts: Ints) -> int:
+    """Let go of the objects numbered below ``first``; return a ROOM_* code."""
     numbers = state.numbers
     if first > numbers[PART_FROM] and numbers[PART_FROM] < state.raw.bounds[1]:
-        state = close_all(state)  # the window has reached the current partition
-    state.raw.bounds[0] = first
+        close_all(state)  # the window has reached the current partition
+        if not numbers[DELAY]:
+            need = form_all_lists(state)
+            if need:
+                return need
     while (
         numbers[HEAD] < numbers[TAIL]
         and state.table[row_of(numbers[HEAD], state.table), END] <= first
@@ -119,18 +165,22 @@ def _expire(state: State, first: int, starts: Ints) -> State:
         row = row_of(numbers[HEAD], state.table)
         begin, end = state.table[row, BEGIN], state.table[row, END]
         if begin < first:
-            if not numbers[FRONT]:
-                state = _activate(state, starts)
+            need = _activate(state, starts)
+            if need:
+                return need
             drop_older(state.front, first)
-            state = open_units(state, first, starts)
-            if numbers[AMORTISE]:
-                state = form_ahead(state, first - begin, end - begin, starts)
+            need = open_units(state, first, starts)
+            if need == 0 and numbers[AMORTISE]:
+                need = form_ahead(state, first - begin, end - begin, starts)
+            if need:
+                return need
+    state.raw.bounds[0] = first
     if numbers[LEADERS_OLDEST] < first:
         _shrink_leaders(state, first)
-    return state
+    return 0
 
 
-@jit
+@lean
 def _drop_partition(state: State) -> None:
     """Remove the oldest finished partition: all its objects have expired."""
     numbers = state.numbers
@@ -143,7 +193,6 @@ def _drop_partition(state: State) -> None:
         numbers[FRONT] = 0
     else:
         _drop_candidates(state, state.table[row, END])
-        numbers[NEXT_FROM] = -1
     for unit in range(state.table[row, UNITS_FROM], state.table[row, UNITS_UPTO]):
         forget_list(state, unit)
     numbers[UNITS_HEAD] = max(numbers[UNITS_HEAD], state.table[row, UNITS_UPTO])
@@ -151,7 +200,7 @@ def _drop_partition(state: State) -> None:
     _drop_list(state)
 
 
-@jit
+@lean
 def _drop_candidates(state: State, end: int) -> None:
     kept = 0
     for at in range(state.best.size[0]):
@@ -163,7 +212,7 @@ def _drop_candidates(state: State, end: int) -> None:
     state.best.size[0] = kept
 
 
-@jit
+@lean
 def _drop_list(state: State) -> None:
     """Reclaim the room of meaningful lists whose partitions are gone."""
     numbers, pool = state.numbers, state.meaningful
@@ -185,55 +234,61 @@ def _drop_list(state: State) -> None:
         state.table[row, LIST_UPTO] = max(state.table[row, LIST_UPTO] - start, 0)
 
 
-@jit
-def _activate(state: State, starts: Ints) -> State:
-    """The front partition begins to expire: separate its candidates, form its meaningful set."""
-    numbers, best = state.numbers, state.best
+@lean
+def _activate(state: State, starts: Ints) -> int:
+    """The front partition begins to expire: separate its candidates, form its meaningful set.
+
+    Does nothing once that is done; returns a ROOM_* code.
+    """
+    numbers, best, front = state.numbers, state.best, state.front
+    if numbers[FRONT] == 2:
+        return 0
     index = numbers[HEAD]
     row = row_of(index, state.table)
     begin, end = state.table[row, BEGIN], state.table[row, END]
-    front = grown(state.front, min(numbers[K], best.size[0]))
-    kept, taken = 0, 0
-    counted = np.int64(0)
-    for at in range(best.size[0]):
-        if best.seq[at] < end:
-            front.score[taken] = best.score[at]
-            front.seq[taken] = best.seq[at]
-            counted = state.dominators[at]
-            taken += 1
+    if numbers[FRONT] == 0:
+        kept, taken = 0, 0
+        counted = np.int64(0)
+        for at in range(best.size[0]):
+            if best.seq[at] < end:
+                front.score[taken] = best.score[at]
+                front.seq[taken] = best.seq[at]
+                counted = state.dominators[at]
+                taken += 1
+            else:
+                best.score[kept] = best.score[at]
+                best.seq[kept] = best.seq[at]
+                state.dominators[kept] = state.dominators[at]
+                kept += 1
+        best.size[0] = kept
+        front.size[0] = taken
+        numbers[FRONT] = 1
+        numbers[NEXT_UNIT] = state.table[row, UNITS_FROM]
+        if numbers[DELAY]:
+            score, seq = -np.inf, np.int64(-1)
+            if taken > 0:
+                score, seq = front.score[taken - 1], front.seq[taken - 1]
+            stacks = stacks_for(state, index, taken, counted, score, seq)
+            if stacks == 0 or numbers[FORMING] != index:
+                begin_forming(state, index, stacks, score, seq)
+            if stacks == 0:
+                numbers[NEXT_UNIT] = state.table[row, UNITS_UPTO]
+                numbers[NEXT_FROM] = begin
+    need = 0
+    if numbers[DELAY] and numbers[NEXT_FROM] > begin:
+        if numbers[SAVL]:
+            need = form(state, begin, starts)
         else:
-            best.score[kept] = best.score[at]
-            best.seq[kept] = best.seq[at]
-            state.dominators[kept] = state.dominators[at]
-            kept += 1
-    best.size[0] = kept
-    front.size[0] = taken
-    state = with_meaningful(state, state.savl, state.meaningful, state.buffer, front)
-    numbers[FRONT] = 1
-    numbers[NEXT_UNIT] = state.table[row, UNITS_FROM]
-    if numbers[DELAY]:
-        stacks = 0
-        if taken > 0:
-            worst = (front.score[taken - 1], front.seq[taken - 1])
-            stacks = needed(state, index, taken, counted, worst)
-        if stacks == 0:
-            clear(state.savl, index & 1, 0)
-            numbers[NEXT_UNIT] = state.table[row, UNITS_UPTO]
-        elif not numbers[SAVL]:
-            state = form_list(state, row, barrier(state, end), stacks)
-        else:
-            if numbers[NEXT_FROM] < 0:
-                clear(state.savl, index & 1, stacks)
-                state.threshold[1] = barrier(state, end)
-                numbers[NEXT_FROM] = end
-            if numbers[NEXT_FROM] > begin:
-                state = form(state, index, numbers[NEXT_FROM], begin, starts)
-    numbers[NEXT_FROM] = -1
-    state.leaders.size[0] = 0
-    return state
+            limit = state.savl.limit[index & 1]
+            score, seq = state.threshold[2], numbers[WORST]
+            need = form_list(state, index, state.threshold[1], limit, score, seq)
+    if need == 0:
+        numbers[FRONT] = 2
+        state.leaders.size[0] = 0
+    return need
 
 
-@jit
+@lean
 def _shrink_leaders(state: State, first: int) -> None:
     """Drop expired objects from the view; note whether one of the k best was among them."""
     leaders, numbers = state.leaders, state.numbers
@@ -253,40 +308,35 @@ def _shrink_leaders(state: State, first: int) -> None:
     numbers[LEADERS_OLDEST] = oldest if kept > 0 else first
 
 
-@jit
-def _answer(state: State, first: int) -> State:
-    """Make sure that the first k of the view are the answer."""
+@lean
+def _answer(state: State, first: int) -> None:
+    """Make sure that the first k of the leaders are the answer."""
     numbers = state.numbers
     if not numbers[SETTLING] and state.unit.size[0] < numbers[K] and first > numbers[SAFE_FROM]:
         # too few objects above the threshold are alive: look below it
         settle_anew(state, state.raw.bounds[1])
     if state.leaders.size[0] < numbers[K]:
-        state = _refill(state, first)
-    return state
+        _refill(state, first)
 
 
-@jit
-def _refill(state: State, first: int) -> State:
-    """Make the view anew: the best of all candidates, with meaningful objects as they come up.
+@lean
+def _refill(state: State, first: int) -> None:
+    """Find the leaders anew: the best of all candidates, with meaningful objects as they come up.
 
     A merge of five ranked sources that takes runs: O(k), a comparison per object of a run.
     """
-    leaders, numbers = state.leaders, state.numbers
-    pulled = state.buffer
+    leaders, numbers, pulled = state.leaders, state.numbers, state.buffer
     pulled.size[0] = 0
-    room = len(leaders.score)
-    if len(pulled.score) < room:
-        pulled = grown(pulled, room)
     at_best, at_front, at_part, at_unit = 0, 0, 0, 0
-    size = 0
+    size, room = 0, len(leaders.score)
     while size < room:
         pick = 0
         score, seq = -np.inf, np.int64(-1)
         next_score, next_seq = -np.inf, np.int64(-1)
-        if at_best < state.best.size[0]:
-            pick, score, seq = 1, state.best.score[at_best], state.best.seq[at_best]
-        for source in range(2, 6):
-            if source == 2:
+        for source in range(1, 6):
+            if source == 1:
+                found, one_score, one_seq = _head(state.best, at_best)
+            elif source == 2:
                 found, one_score, one_seq = _head(state.front, at_front)
             elif source == 3:
                 found, one_score, one_seq = _head(state.part, at_part)
@@ -315,27 +365,24 @@ def _refill(state: State, first: int) -> State:
         else:
             size = _pull(state, first, pulled, leaders, size, next_score, next_seq)
     leaders.size[0] = size
-    front = state.front
     if pulled.size[0] > 0:
-        front = grown(front, front.size[0] + pulled.size[0])
-        absorb(front, pulled, front.size[0] + pulled.size[0])
+        absorb(state.front, pulled, state.front.size[0] + pulled.size[0])
         pulled.size[0] = 0
     oldest = np.int64(1) << 62
     for at in range(size):
         oldest = min(oldest, leaders.seq[at])
     numbers[LEADERS_OLDEST] = oldest if size > 0 else first
     numbers[DIRTY] = 1
-    return with_meaningful(state, state.savl, state.meaningful, pulled, front)
 
 
-@jit
+@lean
 def _head(items: Ranked, at: int) -> tuple[bool, float, int]:
     if at < items.size[0]:
         return True, items.score[at], items.seq[at]
     return False, -np.inf, np.int64(-1)
 
 
-@jit
+@lean
 def _take(
     items: Ranked, at: int, leaders: Ranked, size: int, next_score: float, next_seq: int
 ) -> tuple[int, int]:
@@ -351,7 +398,7 @@ def _take(
     return at, size
 
 
-@jit
+@lean
 def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
     """The best meaningful object: its source, score and number."""
     numbers, stacks = state.numbers, state.savl
@@ -376,7 +423,7 @@ def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
     return found, score, seq
 
 
-@jit
+@lean
 def _pull(
     state: State, first: int, pulled: Ranked, leaders: Ranked, size: int, next_score: float,
     next_seq: int,

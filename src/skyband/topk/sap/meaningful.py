@@ -2,9 +2,13 @@
 
 Formed as late as possible (the delay policy), from the raw scores, by S-AVL; for enhanced
 partitions unit by unit (UBSA), so that only what is about to matter is read. As a plain list where
-S-AVL is switched off.
+S-AVL is switched off. Forming can stop for want of room and goes on where it stopped.
 
 Reference: Zhu et al., TKDE 2017, sections 3.1, 5.1, 5.2 and Appendix C.
+
+Deviations: the dominance number also counts objects of the current partition, which are later too.
+Of a pane with more objects than stacks the best are offered best first, which prunes more than
+their order of arrival and keeps the stacks valid, since they expire together.
 """
 
 from __future__ import annotations
@@ -12,52 +16,60 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.heap import replace_worst, sift_up
-from skyband.kernels.jit import jit
-from skyband.kernels.ranked import Ranked, append, better, grown, place_of, rank
-from skyband.kernels.savl import Savl, clear, offer
+from skyband.kernels.jit import lean
+from skyband.kernels.ranked import Ranked, better, copy_run, place_of, rank, rank_by_age
+from skyband.kernels.savl import clear, nodes_left, offer
 from skyband.kernels.work import RESCANNED, RESCANS
 from skyband.order import Ints
 from skyband.topk.sap.state import (
     BEGIN,
     COUNTED,
     END,
+    FORMING,
     HEAD,
     K,
     KEPT,
     LIST_FROM,
     LIST_UPTO,
     LISTED,
+    NEEDED,
     NEXT_FROM,
     NEXT_UNIT,
     PLACE,
-    SAVL,
+    ROOM_LIST,
+    ROOM_NODES,
     SIZE,
     SLIDE,
     TAIL,
     UNITS_FROM,
     UNITS_UPTO,
+    WORST,
     State,
     row_of,
-    with_meaningful,
 )
 
 UNIT_SLOTS = 2  # S-AVL slots 0 and 1 serve partitions by parity, 2 and 3 serve k-units
 
 
-@jit
-def dominated(state: State, score: float, seq: int, counted: int) -> int:
-    """A lower bound of the later objects that rank before one of the front partition.
+@lean
+def stacks_for(state: State, index: int, kept: int, counted: int, score: float, seq: int) -> int:
+    """Stacks that a partition's S-AVL needs: k less its dominance number; 0 if it needs none.
 
-    ``counted``: those known among the candidates. The current partition's are added.
+    ``kept``: how many of its k best are still candidates, ``counted`` the dominators known of the
+    worst of them, which is given. If one was dropped, or there never were k, nothing else of the
+    partition can be an answer. O(log k).
     """
-    return counted + place_of(state.part, score, seq) + place_of(state.unit, score, seq)
+    if kept < state.numbers[K] or kept < state.table[row_of(index, state.table), KEPT]:
+        return 0
+    counted += place_of(state.part, score, seq) + place_of(state.unit, score, seq)
+    return max(state.numbers[K] - counted, 0)
 
 
-@jit
+@lean
 def barrier(state: State, first: int) -> float:
-    """[F_theta] the k-th best score of later partitions, NaN if there are fewer. O(k).
+    """[F_theta] the k-th best score of objects numbered ``first`` or above; NaN if there are fewer.
 
-    ``first``: candidates numbered below it do not count (they belong to the partition in question).
+    As far as candidates show it: nobody who does not beat it can be an answer. O(k).
     """
     one, two, three = state.best, state.part, state.unit
     i, j, m = 0, 0, 0
@@ -83,19 +95,231 @@ def barrier(state: State, first: int) -> float:
     return score
 
 
-@jit
-def form_list(state: State, row: int, theta: float, limit: int) -> State:
+@lean
+def begin_forming(state: State, index: int, stacks: int, score: float, seq: int) -> None:
+    """Prepare the S-AVL of a finished partition whose worst candidate is given."""
+    end = state.table[row_of(index, state.table), END]
+    clear(state.savl, index & 1, stacks)
+    state.threshold[1] = barrier(state, end)
+    state.threshold[2] = score
+    state.numbers[WORST] = seq
+    state.numbers[FORMING] = index
+    state.numbers[NEXT_FROM] = end
+
+
+@lean
+def form(state: State, downto: int, starts: Ints) -> int:
+    """Go on forming the S-AVL under way, down to the object ``downto``; NEXT_FROM tells how far.
+
+    With unit records whole units are taken (UBSA, first phase): of a k-unit its list, of another
+    unit all its objects if its best beats the barrier, else none. Returns a ROOM_* code, 0 if done.
+    """
+    numbers = state.numbers
+    index = numbers[FORMING]
+    row = row_of(index, state.table)
+    slot = index & 1
+    theta, score, seq = state.threshold[1], state.threshold[2], numbers[WORST]
+    low = state.raw.bounds[0]
+    unit = state.table[row, UNITS_UPTO] - 1
+    if unit < state.table[row, UNITS_FROM]:
+        if _scan(state, slot, max(downto, low), numbers[NEXT_FROM], theta, score, seq, starts):
+            return ROOM_NODES
+        numbers[NEXT_FROM] = downto
+        return 0
+    while unit >= state.table[row, UNITS_FROM]:
+        at = row_of(unit, state.units)
+        begin, end = state.units[at, BEGIN], state.units[at, END]
+        if end <= downto:
+            break
+        if begin < numbers[NEXT_FROM]:
+            if end <= low or state.unit_best[at] <= theta:
+                pass  # expired, or nothing in this unit beats the barrier
+            elif state.units[at, PLACE] >= 0:
+                if _offer_list(state, slot, at, theta, score, seq):
+                    return ROOM_NODES
+            elif _scan(state, slot, max(begin, low), end, theta, score, seq, starts):
+                return ROOM_NODES
+            numbers[NEXT_FROM] = begin
+        unit -= 1
+    return 0
+
+
+@lean
+def form_ahead(state: State, slid: int, length: int, starts: Ints) -> int:
+    """Amortised formation: while the front partition slides out, form the next one in step.
+
+    ``slid`` of the front partition's ``length`` objects have expired. Returns a ROOM_* code.
+    """
+    numbers, best = state.numbers, state.best
+    index = numbers[HEAD] + 1
+    if index >= numbers[TAIL]:
+        return 0
+    row = row_of(index, state.table)
+    begin, end = state.table[row, BEGIN], state.table[row, END]
+    if numbers[FORMING] != index:
+        kept, worst = 0, 0
+        for at in range(best.size[0]):
+            if begin <= best.seq[at] < end:
+                kept += 1
+                worst = at
+        score, seq, counted = best.score[worst], best.seq[worst], state.dominators[worst]
+        begin_forming(state, index, stacks_for(state, index, kept, counted, score, seq), score, seq)
+    if state.savl.limit[index & 1] == 0:
+        return 0
+    goal = end - (end - begin) * slid // length
+    return form(state, goal, starts) if goal < numbers[NEXT_FROM] else 0
+
+
+@lean
+def open_units(state: State, first: int, starts: Ints) -> int:
+    """UBSA, second phase: read k-units of the front partition two units before they expire.
+
+    Returns a ROOM_* code.
+    """
+    numbers, lists = state.numbers, state.lists
+    row = row_of(numbers[HEAD], state.table)
+    while numbers[NEXT_UNIT] < state.table[row, UNITS_UPTO]:
+        unit = numbers[NEXT_UNIT]
+        ahead = row_of(unit - 2, state.units)
+        if unit - 2 >= state.table[row, UNITS_FROM] and state.units[ahead, END] > first:
+            return 0
+        at = row_of(unit, state.units)
+        slot = UNIT_SLOTS + (unit & 1)
+        clear(state.savl, slot, 0)
+        place, listed = state.units[at, PLACE], state.units[at, LISTED]
+        if place >= 0 and listed >= numbers[K] and state.units[at, END] > first:
+            score, seq = lists.score[place + listed - 1], lists.seq[place + listed - 1]
+            later = place_of(state.best, score, seq)
+            later += place_of(state.part, score, seq) + place_of(state.unit, score, seq)
+            if later < numbers[K]:  # else its list already holds all that can matter
+                state.savl.limit[slot] = numbers[K] - later
+                begin = max(state.units[at, BEGIN], first)
+                theta = barrier(state, state.table[row, END])
+                if _scan(state, slot, begin, state.units[at, END], theta, score, seq, starts):
+                    return ROOM_NODES
+                state.leaders.size[0] = 0
+        numbers[NEXT_UNIT] = unit + 1
+    return 0
+
+
+@lean
+def _scan(
+    state: State, slot: int, begin: int, end: int, theta: float, worst_score: float,
+    worst_seq: int, starts: Ints,
+) -> bool:  # fmt: skip
+    """Offer the objects ``begin .. end`` to an S-AVL, newest first, that may be meaningful.
+
+    Global pruning: who does not beat ``theta`` is beaten by k later objects. Objects that do not
+    rank behind the given one are candidates already. Of a pane, whose objects expire together, only
+    the best as many as there are stacks matter (Appendix C). Returns whether nodes are lacking;
+    then nothing was offered. O(length + offered log stacks).
+    """
+    raw, stacks, numbers = state.raw, state.savl, state.numbers
+    passing = 0
+    for seq in range(begin, end):
+        score = raw.score[seq & raw.mask[0]]
+        if score <= worst_score and not score <= theta:
+            passing += 1
+    if passing > nodes_left(stacks):
+        numbers[NEEDED] = passing
+        return True
+    state.work[RESCANS] += 1
+    state.work[RESCANNED] += end - begin
+    if passing == 0:
+        return False
+    limit = stacks.limit[slot]
+    # whether panes can hold more objects than there are stacks
+    crowded = not numbers[COUNTED] or numbers[SLIDE] > limit
+    stop = end
+    while stop > begin:
+        start = max(begin, _pane_from(state, stop - 1, starts)) if crowded else begin
+        if not crowded or stop - start <= limit:
+            for seq in range(stop - 1, start - 1, -1):
+                score = raw.score[seq & raw.mask[0]]
+                if not score <= theta and better(worst_score, worst_seq, score, seq):
+                    offer(stacks, slot, score, seq)
+        else:
+            _scan_pane(state, slot, start, stop, theta, worst_score, worst_seq)
+        stop = start
+    return False
+
+
+@lean
+def _scan_pane(
+    state: State, slot: int, start: int, stop: int, theta: float, worst_score: float,
+    worst_seq: int,
+) -> None:  # fmt: skip
+    """Offer the best objects of one pane, best first."""
+    raw, buffer = state.raw, state.buffer
+    limit = state.savl.limit[slot]
+    size = 0
+    for seq in range(stop - 1, start - 1, -1):
+        score = raw.score[seq & raw.mask[0]]
+        if not score <= theta and better(worst_score, worst_seq, score, seq):
+            buffer.score[size] = score
+            buffer.seq[size] = seq
+            size += 1
+            if size == 2 * limit:
+                buffer.size[0] = size
+                rank(buffer)
+                size = limit
+                theta = buffer.score[limit - 1]
+    buffer.size[0] = size
+    rank(buffer)
+    for at in range(min(size, limit)):
+        offer(state.savl, slot, buffer.score[at], buffer.seq[at])
+    buffer.size[0] = 0
+
+
+@lean
+def _pane_from(state: State, seq: int, starts: Ints) -> int:
+    """Where the pane of an object begins: all from there to it expire together."""
+    numbers = state.numbers
+    if numbers[COUNTED]:
+        window = (seq + numbers[SIZE]) // numbers[SLIDE]
+        return window * numbers[SLIDE] - numbers[SIZE]
+    place = np.searchsorted(starts, seq, side="right") - 1
+    return starts[place] if place >= 0 else np.int64(0)
+
+
+@lean
+def _offer_list(
+    state: State, slot: int, at: int, theta: float, worst_score: float, worst_seq: int
+) -> bool:
+    """Offer a k-unit's list, newest first; returns whether nodes are lacking."""
+    lists, buffer = state.lists, state.buffer
+    place, listed = state.units[at, PLACE], state.units[at, LISTED]
+    if listed > nodes_left(state.savl):
+        state.numbers[NEEDED] = listed
+        return True
+    copy_run(lists, place, buffer, 0, listed)
+    buffer.size[0] = listed
+    rank_by_age(buffer)
+    for i in range(listed):
+        score, seq = buffer.score[i], buffer.seq[i]
+        if not score <= theta and better(worst_score, worst_seq, score, seq):
+            offer(state.savl, slot, score, seq)
+    buffer.size[0] = 0
+    return False
+
+
+@lean
+def form_list(
+    state: State, index: int, theta: float, limit: int, worst_score: float, worst_seq: int
+) -> int:
     """Form a partition's meaningful set as a ranked list: its exact local skyband.
 
-    Newest first, an object is kept if fewer than ``limit`` newer ones rank before it. O(length log
-    limit).
+    Newest first, an object is kept if fewer than ``limit`` newer ones rank before it. Returns a
+    ROOM_* code. O(length log limit).
     """
     raw, pool, heap = state.raw, state.meaningful, state.buffer
-    heap = grown(heap, limit)
+    row = row_of(index, state.table)
     begin, end = max(state.table[row, BEGIN], raw.bounds[0]), state.table[row, END]
-    worst_score, worst_seq = _last_kept(state, state.table[row, BEGIN], end)
     start = pool.size[0]
-    size = 0
+    if start + end - begin > len(pool.score):
+        state.numbers[NEEDED] = start + end - begin
+        return ROOM_LIST
+    size, stop = 0, start
     for seq in range(end - 1, begin - 1, -1):
         score = raw.score[seq & raw.mask[0]]
         if score <= theta or not better(worst_score, worst_seq, score, seq):
@@ -107,224 +331,37 @@ def form_list(state: State, row: int, theta: float, limit: int) -> State:
             replace_worst(heap.score, heap.seq, 0, size, score, seq)
         else:
             continue
-        pool = append(pool, score, seq)
-    stop = pool.size[0]
-    segment = Ranked(pool.score[start:stop], pool.seq[start:stop], np.array([stop - start]))
-    rank(segment)
+        pool.score[stop] = score
+        pool.seq[stop] = seq
+        stop += 1
+    pool.size[0] = stop
+    heap.size[0] = stop - start  # the scratch list lends its size to a segment of the pool
+    rank(Ranked(pool.score[start:stop], pool.seq[start:stop], heap.size))
+    heap.size[0] = 0
     state.table[row, LIST_FROM] = start
     state.table[row, LIST_UPTO] = stop
     state.work[RESCANS] += 1
     state.work[RESCANNED] += end - begin
-    return with_meaningful(state, state.savl, pool, heap, state.front)
+    return 0
 
 
-@jit
-def _last_kept(state: State, begin: int, end: int) -> tuple[float, int]:
-    """[o_i^k] the worst candidate of a partition: in the front list or among the candidates."""
-    for at in range(state.best.size[0] - 1, -1, -1):
-        if begin <= state.best.seq[at] < end:
-            return state.best.score[at], state.best.seq[at]
-    last = state.front.size[0] - 1
-    return state.front.score[last], state.front.seq[last]
-
-
-@jit
-def pane_from(state: State, seq: int, starts: Ints) -> int:
-    """Where the pane of an object begins: all from there to it expire together."""
-    numbers = state.numbers
-    if numbers[COUNTED]:
-        window = (seq + numbers[SIZE]) // numbers[SLIDE]
-        return window * numbers[SLIDE] - numbers[SIZE]
-    place = np.searchsorted(starts, seq, side="right") - 1
-    return starts[place] if place >= 0 else np.int64(0)
-
-
-@jit
-def scan(
-    state: State, slot: int, begin: int, end: int, theta: float, worst: tuple[float, int],
-    starts: Ints,
-) -> State:  # fmt: skip
-    """Offer the objects ``begin .. end`` to an S-AVL, newest first, that may be meaningful.
-
-    Global pruning: who does not beat ``theta`` is beaten by k later objects. Objects that do not
-    rank behind ``worst`` are candidates already. Of a pane, whose objects expire together, only the
-    best as many as there are stacks matter (Appendix C).
-    """
-    raw, stacks, buffer = state.raw, state.savl, state.buffer
-    limit = stacks.limit[slot]
-    worst_score, worst_seq = worst
-    state.work[RESCANS] += 1
-    state.work[RESCANNED] += end - begin
-    # whether panes can hold more objects than there are stacks
-    crowded = not state.numbers[COUNTED] or state.numbers[SLIDE] > limit
-    stop = end
-    while stop > begin:
-        start = max(begin, pane_from(state, stop - 1, starts)) if crowded else begin
-        if not crowded or stop - start <= limit:
-            for seq in range(stop - 1, start - 1, -1):
-                score = raw.score[seq & raw.mask[0]]
-                if not score <= theta and better(worst_score, worst_seq, score, seq):
-                    stacks = offer(stacks, slot, score, seq)
-        else:
-            stacks, buffer = _scan_pane(
-                state, stacks, buffer, slot, start, stop, theta, worst_score, worst_seq
-            )
-        stop = start
-    return with_meaningful(state, stacks, state.meaningful, buffer, state.front)
-
-
-@jit
-def _scan_pane(
-    state: State, stacks: Savl, buffer: Ranked, slot: int, start: int, stop: int, theta: float,
-    worst_score: float, worst_seq: int,
-) -> tuple[Savl, Ranked]:  # fmt: skip
-    """Offer the best objects of one pane, best first."""
-    raw = state.raw
-    limit = stacks.limit[slot]
-    buffer = grown(buffer, 2 * limit)
-    buffer.size[0] = 0
-    for seq in range(stop - 1, start - 1, -1):
-        score = raw.score[seq & raw.mask[0]]
-        if not score <= theta and better(worst_score, worst_seq, score, seq):
-            size = buffer.size[0]
-            buffer.score[size] = score
-            buffer.seq[size] = seq
-            buffer.size[0] = size + 1
-            if size + 1 == 2 * limit:
-                rank(buffer)
-                buffer.size[0] = limit
-                theta = buffer.score[limit - 1]
-    rank(buffer)
-    for at in range(min(buffer.size[0], limit)):
-        stacks = offer(stacks, slot, buffer.score[at], buffer.seq[at])
-    buffer.size[0] = 0
-    return stacks, buffer
-
-
-@jit
-def form(state: State, index: int, upto: int, downto: int, starts: Ints) -> State:
-    """Go on forming the S-AVL of finished partition ``index``: its objects ``downto .. upto``.
-
-    The slot has been cleared with its number of stacks; the barrier is ``threshold[1]``. With unit
-    records whole units are taken (UBSA, first phase): of a k-unit its list, of another unit all its
-    objects if its best beats the barrier, else none. Where it stopped is left in NEXT_FROM.
-    """
-    row = row_of(index, state.table)
-    slot = index & 1
-    theta = state.threshold[1]
-    worst = _last_kept(state, state.table[row, BEGIN], state.table[row, END])
-    low = max(state.table[row, BEGIN], state.raw.bounds[0])
-    unit = state.table[row, UNITS_UPTO] - 1
-    if unit < state.table[row, UNITS_FROM]:
-        state = scan(state, slot, max(downto, low), upto, theta, worst, starts)
-        state.numbers[NEXT_FROM] = downto
-        return state
-    while unit >= state.table[row, UNITS_FROM]:
-        at = row_of(unit, state.units)
-        begin, end = state.units[at, BEGIN], state.units[at, END]
-        if end <= downto:
-            break
-        if begin < upto and end > low:
-            if state.unit_best[at] <= theta:
-                pass  # nothing in this unit beats the barrier
-            elif state.units[at, PLACE] >= 0:
-                state = _offer_list(state, slot, at, theta, worst)
-            else:
-                state = scan(state, slot, max(begin, low), end, theta, worst, starts)
-        state.numbers[NEXT_FROM] = begin
-        unit -= 1
-    return state
-
-
-@jit
-def _offer_list(
-    state: State, slot: int, at: int, theta: float, worst: tuple[float, int]
-) -> State:
-    """Offer a k-unit's list, newest first."""
-    lists, stacks = state.lists, state.savl
-    place, listed = state.units[at, PLACE], state.units[at, LISTED]
-    order = np.argsort(lists.seq[place : place + listed])
-    for i in range(listed - 1, -1, -1):
-        score, seq = lists.score[place + order[i]], lists.seq[place + order[i]]
-        if not score <= theta and better(worst[0], worst[1], score, seq):
-            stacks = offer(stacks, slot, score, seq)
-    return with_meaningful(state, stacks, state.meaningful, state.buffer, state.front)
-
-
-@jit
-def open_units(state: State, first: int, starts: Ints) -> State:
-    """UBSA, second phase: read k-units of the front partition two units before they expire."""
-    numbers = state.numbers
-    row = row_of(numbers[HEAD], state.table)
-    while numbers[NEXT_UNIT] < state.table[row, UNITS_UPTO]:
-        unit = numbers[NEXT_UNIT]
-        ahead = unit - 2
-        if (
-            ahead >= state.table[row, UNITS_FROM]
-            and state.units[row_of(ahead, state.units), END] > first
-        ):
-            break
-        numbers[NEXT_UNIT] = unit + 1
-        at = row_of(unit, state.units)
-        slot = UNIT_SLOTS + (unit & 1)
-        clear(state.savl, slot, 0)
-        place, listed = state.units[at, PLACE], state.units[at, LISTED]
-        if place < 0 or listed < numbers[K] or state.units[at, END] <= first:
+@lean
+def form_all_lists(state: State) -> int:
+    """Without the delay policy: form the sets of partitions as soon as they are finished."""
+    numbers, best = state.numbers, state.best
+    for index in range(max(numbers[HEAD], numbers[TAIL] - 2), numbers[TAIL]):
+        row = row_of(index, state.table)
+        if state.table[row, LIST_FROM] >= 0:
             continue
-        score, seq = state.lists.score[place + listed - 1], state.lists.seq[place + listed - 1]
-        better_ones = dominated(state, score, seq, place_of(state.best, score, seq))
-        if better_ones >= numbers[K]:
-            continue  # the list already holds all that can matter
-        state.savl.limit[slot] = numbers[K] - better_ones
-        begin = max(state.units[at, BEGIN], first)
-        theta = barrier(state, state.table[row, END])
-        state = scan(state, slot, begin, state.units[at, END], theta, (score, seq), starts)
-        state.leaders.size[0] = 0
-    return state
-
-
-@jit
-def needed(state: State, index: int, kept: int, counted: int, worst: tuple[float, int]) -> int:
-    """Stacks that a partition's S-AVL needs: k less its dominance number; 0 if it needs none.
-
-    ``kept``: how many of its k best are still candidates, ``counted`` the dominators known of the
-    worst of them. If one was dropped, or there never were k, nothing else of it can be an answer.
-    """
-    row = row_of(index, state.table)
-    if kept < state.numbers[K] or kept < state.table[row, KEPT]:
-        return 0
-    return max(state.numbers[K] - dominated(state, worst[0], worst[1], counted), 0)
-
-
-@jit
-def form_ahead(state: State, slid: int, length: int, starts: Ints) -> State:
-    """Amortised formation: while the front partition slides out, form the next one in step.
-
-    ``slid`` of the front partition's ``length`` objects have expired.
-    """
-    numbers = state.numbers
-    index = numbers[HEAD] + 1
-    if index >= numbers[TAIL] or not numbers[SAVL]:
-        return state
-    row = row_of(index, state.table)
-    begin, end = state.table[row, BEGIN], state.table[row, END]
-    if numbers[NEXT_FROM] == begin:
-        return state
-    if numbers[NEXT_FROM] < 0:
-        kept, counted = 0, np.int64(0)
-        for at in range(state.best.size[0]):
-            if begin <= state.best.seq[at] < end:
-                kept += 1
-                counted = state.dominators[at]
-        stacks = 0
-        if kept > 0:
-            stacks = needed(state, index, kept, counted, _last_kept(state, begin, end))
-        clear(state.savl, index & 1, stacks)
-        state.threshold[1] = barrier(state, end)
-        numbers[NEXT_FROM] = end
-    if state.savl.limit[index & 1] == 0:
-        return state
-    goal = end - (end - begin) * slid // length
-    if goal < numbers[NEXT_FROM]:
-        state = form(state, index, numbers[NEXT_FROM], goal, starts)
-    return state
+        worst = -1
+        for at in range(best.size[0]):
+            if state.table[row, BEGIN] <= best.seq[at] < state.table[row, END]:
+                worst = at
+        if worst < 0 or state.table[row, KEPT] < numbers[K]:
+            state.table[row, LIST_FROM] = state.meaningful.size[0]
+            state.table[row, LIST_UPTO] = state.meaningful.size[0]
+            continue
+        need = form_list(state, index, np.nan, numbers[K], best.score[worst], best.seq[worst])
+        if need:
+            return need
+    return 0

@@ -10,15 +10,13 @@ import math
 
 import numpy as np
 
-from skyband.kernels.jit import jit
-from skyband.kernels.ranked import Ranked, better, copy_best, merge_best
+from skyband.kernels.jit import lean
+from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, merge_best
 from skyband.kernels.ranktest import tends_larger
 from skyband.kernels.work import DELETIONS, EVENTS
-from skyband.topk.sap.meaningful import form_list
 from skyband.topk.sap.state import (
     BEGIN,
     COUNTED,
-    DELAY,
     END,
     ENHANCED,
     EQUAL,
@@ -33,10 +31,13 @@ from skyband.topk.sap.state import (
     LONGEST,
     MANY,
     MODE,
-    MOST,
     PART_FROM,
     PART_UNITS,
     PLACE,
+    ROOM_BEST,
+    ROOM_LISTS,
+    ROOM_TABLE,
+    ROOM_UNITS,
     SAFE_FROM,
     SAVL,
     SETTLING,
@@ -51,22 +52,35 @@ from skyband.topk.sap.state import (
     UNITS_UPTO,
     State,
     row_of,
-    with_best,
-    with_table,
-    with_units,
 )
 from skyband.topk.sap.units import settle_anew
 
 
-@jit
+@lean
 def unit_is_full(state: State) -> bool:
     """Whether the current unit has its objects."""
     numbers = state.numbers
     return state.raw.bounds[1] - numbers[UNIT_FROM] >= numbers[UNIT]
 
 
-@jit
-def close_unit(state: State) -> State:
+@lean
+def lacks_room(state: State) -> int:
+    """What is missing to end a unit and two partitions: a ROOM_* code, 0 if nothing."""
+    numbers = state.numbers
+    if state.best.size[0] + 2 * numbers[K] > len(state.best.score):
+        return ROOM_BEST
+    if numbers[TAIL] - numbers[HEAD] + 2 > len(state.table):
+        return ROOM_TABLE
+    if _records(state):
+        if numbers[UNITS_TAIL] - numbers[UNITS_HEAD] == len(state.units):
+            return ROOM_UNITS
+        if numbers[FREE_LIST] < 0:
+            return ROOM_LISTS
+    return 0
+
+
+@lean
+def close_unit(state: State) -> None:
     """End the current unit; merge it into the current partition, or end that one before it.
 
     O(k + eta k) besides the occasional second look at a unit and the merge of a partition.
@@ -75,12 +89,14 @@ def close_unit(state: State) -> State:
     end = state.raw.bounds[1]
     begin = numbers[UNIT_FROM]
     if begin == end:
-        return state
+        return
     settled = numbers[SETTLING] == 0
     fell = settled and unit.size[0] < numbers[K]
     if fell:
         settle_anew(state, end)
-    state = _record(state, begin, end, settled and not fell)
+    recorded = _records(state)
+    if recorded:
+        _record(state, begin, end, settled and not fell)
     k = numbers[K]
     if numbers[PART_FROM] == begin:
         copy_best(unit, k, part)
@@ -88,37 +104,34 @@ def close_unit(state: State) -> State:
         merge_best(part, unit, k, state.buffer)
         copy_best(state.buffer, k, part)
     else:
-        state = finish(state, begin, numbers[UNITS_TAIL] - _records(state))
-        copy_best(unit, k, state.part)
+        finish(state, begin, numbers[UNITS_TAIL] - (1 if recorded else 0))
+        copy_best(unit, k, part)
     if numbers[MODE] == EQUAL:
-        state = finish(state, end, numbers[UNITS_TAIL])
+        finish(state, end, numbers[UNITS_TAIL])
     _next_unit(state, end, fell)
-    return state
 
 
-@jit
-def close_all(state: State) -> State:
+@lean
+def close_all(state: State) -> None:
     """End the current unit and the current partition, however small."""
-    state = close_unit(state)
+    close_unit(state)
     end = state.raw.bounds[1]
     if state.numbers[PART_FROM] < end:
-        state = finish(state, end, state.numbers[UNITS_TAIL])
-    return state
+        finish(state, end, state.numbers[UNITS_TAIL])
 
 
-@jit
-def _records(state: State) -> int:
-    """1 if units are recorded (enhanced partitions with S-AVL), else 0."""
-    return 1 if state.numbers[MODE] == ENHANCED and state.numbers[SAVL] else 0
+@lean
+def _records(state: State) -> bool:
+    """Whether units are recorded: enhanced partitions with S-AVL."""
+    return state.numbers[MODE] == ENHANCED and state.numbers[SAVL] == 1
 
 
-@jit
+@lean
 def _next_unit(state: State, end: int, fell: bool) -> None:
     numbers, unit = state.numbers, state.unit
-    if numbers[MODE] == ENHANCED and not fell and unit.size[0] >= numbers[KEEP]:
-        numbers[SETTLING] = 0  # the threshold has shown itself: keep it
-        numbers[SAFE_FROM] = numbers[UNIT_FROM]
-    elif numbers[MODE] == ENHANCED and numbers[SETTLING] == 0:
+    level = numbers[SETTLING] == 0 or unit.size[0] >= numbers[KEEP]
+    if numbers[MODE] == ENHANCED and level and not fell:
+        numbers[SETTLING] = 0  # the threshold has shown itself: it serves the next unit too
         numbers[SAFE_FROM] = numbers[UNIT_FROM]
     else:
         numbers[SETTLING] = 1
@@ -132,7 +145,7 @@ def _next_unit(state: State, end: int, fell: bool) -> None:
         numbers[LONGEST] = np.int64(alive / (1.0 + numbers[MANY] / numbers[K]))
 
 
-@jit
+@lean
 def _belongs(state: State, end: int) -> bool:
     """Whether the current partition with its new unit is a proper one: not too long, not special.
 
@@ -143,31 +156,28 @@ def _belongs(state: State, end: int) -> bool:
     length = end - numbers[PART_FROM]
     if length > numbers[LONGEST]:
         return False
-    rival = state.fresh  # empty between steps
-    bound = end + length
-    if numbers[COUNTED]:
-        bound -= numbers[SIZE]
-    else:
-        bound -= end - state.raw.bounds[0]
-    _interval(state, bound, rival)
-    merge_best(state.part, state.unit, numbers[K], state.buffer)
-    ours, theirs = state.buffer.size[0], rival.size[0]
+    rival, ours = state.fresh, state.buffer  # both empty between steps
+    window = numbers[SIZE] if numbers[COUNTED] else end - state.raw.bounds[0]
+    _interval(state, end - window + length, rival)
+    merge_best(state.part, state.unit, numbers[K], ours)
     i, j = 0, 0
     rank_sum = 0
-    for place in range(ours + theirs):
-        if j == theirs or (
-            i < ours
-            and better(state.buffer.score[i], state.buffer.seq[i], rival.score[j], rival.seq[j])
+    total = ours.size[0] + rival.size[0]
+    for place in range(total):
+        if j == rival.size[0] or (
+            i < ours.size[0] and better(ours.score[i], ours.seq[i], rival.score[j], rival.seq[j])
         ):
-            rank_sum += ours + theirs - place
+            rank_sum += total - place
             i += 1
         else:
             j += 1
+    special = tends_larger(rank_sum, i, j, state.critical)
     rival.size[0] = 0
-    return not tends_larger(rank_sum, ours, theirs, state.critical)
+    ours.size[0] = 0
+    return not special
 
 
-@jit
+@lean
 def _interval(state: State, bound: int, target: Ranked) -> None:
     """The best eta * k candidates of finished partitions numbered ``bound`` or above."""
     one, two = state.best, state.front
@@ -193,99 +203,80 @@ def _interval(state: State, bound: int, target: Ranked) -> None:
     target.size[0] = size
 
 
-@jit
-def finish(state: State, end: int, units_upto: int) -> State:
+@lean
+def finish(state: State, end: int, units_upto: int) -> None:
     """End the current partition: its k best become candidates, and drop who they dominate.
 
-    One pass over candidates and newcomers, best first: a candidate is dominated by every newcomer
-    that ranks before it. O(|C| + k).
+    One pass over candidates and newcomers, worst first, in place: a candidate is dominated by every
+    newcomer that ranks before it. O(|C| + k).
     """
-    numbers, old, part = state.numbers, state.best, state.part
-    k = numbers[K]
-    size, more = old.size[0], part.size[0]
-    score = np.zeros(size + more + k)
-    seq = np.zeros(size + more + k, np.int64)
-    dominators = np.zeros(size + more + k, np.int64)
-    i, j, at = 0, 0, 0
-    while i < size or j < more:
-        if j < more and (
-            i == size or better(part.score[j], part.seq[j], old.score[i], old.seq[i])
-        ):
-            score[at] = part.score[j]
-            seq[at] = part.seq[j]
+    numbers, best, dominators, part = state.numbers, state.best, state.dominators, state.part
+    i, j = best.size[0], part.size[0]
+    newcomers = j
+    total = i + j
+    at = total
+    while j > 0:
+        at -= 1
+        if i == 0 or better(best.score[i - 1], best.seq[i - 1], part.score[j - 1], part.seq[j - 1]):
+            j -= 1
+            best.score[at] = part.score[j]
+            best.seq[at] = part.seq[j]
             dominators[at] = 0
-            at += 1
-            j += 1
+            continue
+        i -= 1
+        count = dominators[i] + j
+        if count < numbers[K]:
+            best.score[at] = best.score[i]
+            best.seq[at] = best.seq[i]
+            dominators[at] = count
         else:
-            count = state.dominators[i] + j
-            if count < k:
-                score[at] = old.score[i]
-                seq[at] = old.seq[i]
-                dominators[at] = count
-                at += 1
+            at += 1
+    if at > i:  # close the gap that the dropped ones left
+        for source in range(at, total):
+            best.score[i] = best.score[source]
+            best.seq[i] = best.seq[source]
+            dominators[i] = dominators[source]
             i += 1
-    state.work[DELETIONS] += size + more - at
+        best.size[0] = i
+    else:
+        best.size[0] = total
+    state.work[DELETIONS] += total - best.size[0]
     state.work[EVENTS] += 1
-    old.size[0] = at
-    state = with_best(state, Ranked(score, seq, old.size), dominators)
-    state = _entered(state, end, more, units_upto)
-    part.size[0] = 0
-    numbers[PART_FROM] = end
-    numbers[PART_UNITS] = units_upto
-    return state
-
-
-@jit
-def _entered(state: State, end: int, kept: int, units_upto: int) -> State:
-    """Add the current partition to the table of finished ones."""
-    numbers = state.numbers
-    if numbers[TAIL] - numbers[HEAD] == len(state.table):
-        table = np.zeros((2 * len(state.table), state.table.shape[1]), np.int64)
-        for index in range(numbers[HEAD], numbers[TAIL]):
-            table[row_of(index, table)] = state.table[row_of(index, state.table)]
-        state = with_table(state, table)
     row = row_of(numbers[TAIL], state.table)
     state.table[row, BEGIN] = numbers[PART_FROM]
     state.table[row, END] = end
-    state.table[row, KEPT] = kept
+    state.table[row, KEPT] = newcomers
     state.table[row, UNITS_FROM] = numbers[PART_UNITS]
     state.table[row, UNITS_UPTO] = units_upto
-    state.table[row, LIST_FROM] = state.meaningful.size[0]
-    state.table[row, LIST_UPTO] = state.meaningful.size[0]
+    state.table[row, LIST_FROM] = -1
+    state.table[row, LIST_UPTO] = -1
     numbers[TAIL] += 1
-    if not numbers[DELAY] and kept == numbers[K]:
-        state = form_list(state, row, np.nan, numbers[K])
-    return state
+    part.size[0] = 0
+    numbers[PART_FROM] = end
+    numbers[PART_UNITS] = units_upto
 
 
-@jit
-def _record(state: State, begin: int, end: int, level: bool) -> State:
-    """Note the unit and its best objects; one on the same level shows its predecessor is no k-unit."""
-    if not _records(state):
-        return state
-    numbers = state.numbers
+@lean
+def _record(state: State, begin: int, end: int, level: bool) -> None:
+    """Note the unit and its best objects; if it is level, the unit before it is no k-unit."""
+    numbers, lists, unit = state.numbers, state.lists, state.unit
     previous = numbers[UNITS_TAIL] - 1
     if level and previous >= numbers[PART_UNITS]:
         forget_list(state, previous)
-    if numbers[UNITS_TAIL] - numbers[UNITS_HEAD] == len(state.units) or numbers[FREE_LIST] < 0:
-        state = _more_units(state)
     place = numbers[FREE_LIST]
-    lists, unit = state.lists, state.unit
     numbers[FREE_LIST] = lists.seq[place]
     row = row_of(numbers[UNITS_TAIL], state.units)
     listed = unit.size[0]
-    lists.score[place : place + listed] = unit.score[:listed]
-    lists.seq[place : place + listed] = unit.seq[:listed]
+    copy_run(unit, 0, lists, place, listed)
     state.units[row, BEGIN] = begin
     state.units[row, END] = end
     state.units[row, PLACE] = place
     state.units[row, LISTED] = listed
     state.unit_best[row] = unit.score[0] if listed > 0 else -np.inf
     numbers[UNITS_TAIL] += 1
-    return state
 
 
-@jit
+@lean
 def forget_list(state: State, index: int) -> None:
     """Free a unit's list: it is no k-unit, or it has expired."""
     row = row_of(index, state.units)
@@ -294,30 +285,3 @@ def forget_list(state: State, index: int) -> None:
         state.lists.seq[place] = state.numbers[FREE_LIST]
         state.numbers[FREE_LIST] = place
         state.units[row, PLACE] = -1
-
-
-@jit
-def _more_units(state: State) -> State:
-    """Room for twice as many units and lists."""
-    numbers = state.numbers
-    most = numbers[MOST]
-    units, unit_best, lists = state.units, state.unit_best, state.lists
-    if numbers[UNITS_TAIL] - numbers[UNITS_HEAD] == len(units):
-        units = np.zeros((2 * len(state.units), state.units.shape[1]), np.int64)
-        unit_best = np.zeros(2 * len(state.units))
-        for index in range(numbers[UNITS_HEAD], numbers[UNITS_TAIL]):
-            units[row_of(index, units)] = state.units[row_of(index, state.units)]
-            unit_best[row_of(index, units)] = state.unit_best[row_of(index, state.units)]
-    if numbers[FREE_LIST] < 0:
-        held = lists.size[0]  # places handed out so far, in objects
-        room = max(2 * held, 4 * most)
-        score = np.zeros(room)
-        seq = np.zeros(room, np.int64)
-        score[:held] = lists.score[:held]
-        seq[:held] = lists.seq[:held]
-        for place in range(held, room - most + 1, most):
-            seq[place] = numbers[FREE_LIST]
-            numbers[FREE_LIST] = place
-            lists.size[0] = place + most
-        lists = Ranked(score, seq, lists.size)
-    return with_units(state, units, unit_best, lists)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.emission import Emission, emission
-from skyband.kernels.jit import jit
-from skyband.kernels.ranked import Ranked, ranked
+from skyband.kernels.emission import Emission, Out, emission, roomier_out
+from skyband.kernels.jit import lean
+from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.ranktest import EXACT, critical_values
 from skyband.kernels.ring import Ring, ring
-from skyband.kernels.savl import Savl, savl
+from skyband.kernels.savl import Savl, savl, with_nodes
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
 from skyband.topk.algorithm import Setting
@@ -34,14 +34,24 @@ PART_FROM = 15  # first object of the current partition
 PART_UNITS = 16  # first unit of the current partition
 HEAD, TAIL = 17, 18  # finished partitions: rows HEAD .. TAIL of the table
 UNITS_HEAD, UNITS_TAIL = 19, 20  # units on record
-FRONT = 21  # 1 once the front partition's objects began to expire
-NEXT_FROM = 23  # amortised formation: objects from here on are done, -1 if none is under way
+FRONT = 21  # front partition: 1 its objects began to expire, 2 its meaningful set is formed
+NEXT_FROM = 23  # S-AVL under way: objects from here on are done
 NEXT_UNIT = 24  # front partition: next unit whose own S-AVL is due
 SAFE_FROM = 25  # while this object is alive, objects below the threshold cannot be answers
 LEADERS_OLDEST = 26  # lower bound of the oldest object's number in the view
 FREE_LIST = 27  # first free place for a unit's list, -1 if none
 DIRTY = 28  # 1 if the answer may differ from the one reported last
-NUMBERS = 29
+WHOLE = 29  # 1 if the last step was taken in whole: units end only then
+FORMING = 30  # partition whose S-AVL NEXT_FROM speaks of
+WORST = 31  # the worst of its k best: its number; its score is threshold[2]
+NEED = 32  # why the kernel stopped before a step: see ROOM_*
+NEEDED = 33  # how much room it needs
+NUMBERS = 34
+
+# kernels never allocate: before a step they check for room, and else stop and say what they need
+ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST, ROOM_OUT = range(
+    1, 9
+)
 
 # columns of State.table (finished partitions) and State.units
 BEGIN, END, KEPT, UNITS_FROM, UNITS_UPTO, LIST_FROM, LIST_UPTO = 0, 1, 2, 3, 4, 5, 6
@@ -52,7 +62,7 @@ class State(NamedTuple):
     """What SAP keeps; the paper's names are in brackets."""
 
     numbers: Ints
-    threshold: Floats  # [tau] scores below it are not looked at in this unit; [F_theta] of next
+    threshold: Floats  # [tau] scores below it are not looked at; [F_theta] and [o^k] of FORMING
     raw: Ring  # every score of the window
     best: Ranked  # [C] candidates of finished partitions, without the front one
     dominators: Ints  # how many candidates of later partitions dominate each of them
@@ -93,7 +103,7 @@ def new_state(setting: Setting, mode: int) -> State:
     numbers[SAVL] = options.get("savl", True) and options.get("delay", True)
     numbers[AMORTISE] = options.get("amortise", False) and numbers[SAVL]
     numbers[[MANY, KEEP, MOST, SETTLING]] = many, keep, most, 1
-    numbers[[NEXT_FROM, FREE_LIST, DIRTY]] = -1, -1, 1
+    numbers[[FORMING, FREE_LIST, DIRTY]] = -1, -1, 1
     unit = 1
     if setting.counted:
         unit = unit_size(setting.size, setting.slide, k, options.get("partitions"))
@@ -103,11 +113,11 @@ def new_state(setting: Setting, mode: int) -> State:
     width = k if not setting.counted else min(k, setting.size)
     return State(
         numbers,
-        np.array([-np.inf, -np.inf]),
+        np.array([-np.inf, -np.inf, -np.inf]),
         ring(setting.size + setting.slide if setting.counted else 1),
-        ranked(2 * width),
-        np.zeros(2 * width, np.int64),
-        ranked(width),
+        ranked(4 * width),
+        np.zeros(4 * width, np.int64),
+        ranked(3 * width + 64),
         ranked(width),
         ranked(most),
         ranked(max(most, many)),
@@ -118,7 +128,7 @@ def new_state(setting: Setting, mode: int) -> State:
         ranked(most),
         savl(4, k),
         ranked(1),
-        ranked(2 * width),
+        ranked(max(2 * k, most) + 64),
         critical_values(k, many).copy() if exact else np.zeros(0, np.int64),
         emission(k, setting.changes),
         counters(),
@@ -132,55 +142,55 @@ def unit_size(n: int, s: int, k: int, partitions: int | None = None) -> int:
     return min(whole, max(n // 2 // s, 1) * s)
 
 
-@jit
+@lean
 def row_of(index: int, rows: NDArray[np.int64]) -> int:
     """Where a numbered row sits: the tables are rings with a power of two of rows."""
     return index & (len(rows) - 1)
 
 
-@jit
-def with_table(state: State, table: NDArray[np.int64]) -> State:
-    """The state with another partition table."""
-    return State(
-        state.numbers, state.threshold, state.raw, state.best, state.dominators, state.front,
-        state.part, state.unit, state.fresh, state.leaders, table, state.units, state.unit_best,
-        state.lists, state.savl, state.meaningful, state.buffer, state.critical, state.memory,
-        state.work,
-    )  # fmt: skip
+def with_room(state: State, target: Out) -> tuple[State, Out]:
+    """State and answers with the room that the kernel asked for in NEED."""
+    need = int(state.numbers[NEED])
+    amount = int(state.numbers[NEEDED])
+    if need == ROOM_BEST:
+        longer = np.zeros(2 * len(state.dominators) + amount, np.int64)
+        longer[: len(state.dominators)] = state.dominators
+        state = state._replace(best=roomier(state.best, len(longer)), dominators=longer)
+    elif need == ROOM_TABLE:
+        state = state._replace(table=_stretched(state.table, state.numbers[HEAD], state.numbers[TAIL]))
+    elif need == ROOM_UNITS:
+        low, high = state.numbers[UNITS_HEAD], state.numbers[UNITS_TAIL]
+        best = _stretched(state.unit_best[:, None], low, high)[:, 0]
+        state = state._replace(
+            units=_stretched(state.units, low, high), unit_best=np.ascontiguousarray(best)
+        )
+    elif need == ROOM_LISTS:
+        state = state._replace(lists=_more_lists(state))
+    elif need == ROOM_FRONT:
+        state = state._replace(front=roomier(state.front, 2 * amount))
+    elif need == ROOM_NODES:
+        state = state._replace(savl=with_nodes(state.savl, amount))
+    elif need == ROOM_LIST:
+        state = state._replace(meaningful=roomier(state.meaningful, 2 * amount))
+    else:
+        target = roomier_out(target, amount)
+    return state, target
 
 
-@jit
-def with_units(
-    state: State, units: NDArray[np.int64], unit_best: Floats, lists: Ranked
-) -> State:
-    """The state with other unit records."""
-    return State(
-        state.numbers, state.threshold, state.raw, state.best, state.dominators, state.front,
-        state.part, state.unit, state.fresh, state.leaders, state.table, units, unit_best,
-        lists, state.savl, state.meaningful, state.buffer, state.critical, state.memory,
-        state.work,
-    )  # fmt: skip
+def _stretched(rows: NDArray[Any], low: int, high: int) -> NDArray[Any]:
+    """Twice as many rows; row ``i`` sits at ``i`` modulo their number."""
+    larger = np.zeros((2 * len(rows), rows.shape[1]), rows.dtype)
+    index = np.arange(low, high)
+    larger[index % len(larger)] = rows[index % len(rows)]
+    return larger
 
 
-@jit
-def with_best(state: State, best: Ranked, dominators: Ints) -> State:
-    """The state with another candidate list."""
-    return State(
-        state.numbers, state.threshold, state.raw, best, dominators, state.front,
-        state.part, state.unit, state.fresh, state.leaders, state.table, state.units,
-        state.unit_best, state.lists, state.savl, state.meaningful, state.buffer, state.critical,
-        state.memory, state.work,
-    )  # fmt: skip
-
-
-@jit
-def with_meaningful(
-    state: State, stacks: Savl, meaningful: Ranked, buffer: Ranked, front: Ranked
-) -> State:
-    """The state with other meaningful sets."""
-    return State(
-        state.numbers, state.threshold, state.raw, state.best, state.dominators, front,
-        state.part, state.unit, state.fresh, state.leaders, state.table, state.units,
-        state.unit_best, state.lists, stacks, meaningful, buffer, state.critical,
-        state.memory, state.work,
-    )  # fmt: skip
+def _more_lists(state: State) -> Ranked:
+    """Room for more lists of k-units; free places are linked through their first number."""
+    most, held = int(state.numbers[MOST]), int(state.lists.size[0])
+    lists = roomier(state.lists, max(2 * held, 4 * most))
+    for place in range(held, len(lists.score) - most + 1, most):
+        lists.seq[place] = state.numbers[FREE_LIST]
+        state.numbers[FREE_LIST] = place
+        lists.size[0] = place + most
+    return lists

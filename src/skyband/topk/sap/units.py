@@ -16,14 +16,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.jit import jit
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import absorb, place_of, rank
 from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS
 from skyband.order import Floats
 from skyband.topk.sap.state import DIRTY, K, KEEP, MOST, SETTLING, UNIT_FROM, State
 
 
-@jit
+@lean
 def take_in(state: State, scores: Floats, start: int, stop: int, base: int) -> None:
     """Look at ``scores[start:stop]`` and keep what reaches the unit's threshold.
 
@@ -48,7 +48,7 @@ def take_in(state: State, scores: Floats, start: int, stop: int, base: int) -> N
         settle(state, True)
 
 
-@jit
+@lean
 def settle(state: State, show: bool) -> None:
     """Merge the fresh objects into the unit's best, and into the view if ``show``."""
     fresh, unit, leaders, numbers = state.fresh, state.unit, state.leaders, state.numbers
@@ -74,7 +74,7 @@ def settle(state: State, show: bool) -> None:
     state.work[DELETIONS] += max(before + size - unit.size[0], 0)
 
 
-@jit
+@lean
 def settle_anew(state: State, stop: int) -> None:
     """Find the best objects of the current unit again, without a threshold from before."""
     numbers, raw, fresh = state.numbers, state.raw, state.fresh
