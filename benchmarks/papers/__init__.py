@@ -1,0 +1,1 @@
+"""The papers' tables and figures, measured again, with what the papers print beside them."""
