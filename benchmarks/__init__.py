@@ -1,0 +1,67 @@
+"""Benchmarks: how fast Skyband is, and the papers' tables beside what we measure.
+
+``run(["scan"], quick=True, as_json=False)`` is what ``skyband bench scan --quick`` calls; each
+table and figure of a paper is also a script: ``python -m benchmarks.papers.sap.table6``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skyband.errors import QueryError
+
+if TYPE_CHECKING:
+    from benchmarks.study import Study
+
+_PLAIN = {
+    "scan": ("benchmarks.scan", "Scan"),
+    "grid": ("benchmarks.grid", "Grid"),
+    "memory": ("benchmarks.memory", "Memory"),
+    "start": ("benchmarks.start", "Start"),
+}
+_PAPERS = {"sap": "benchmarks.papers.sap", "mintopk": "benchmarks.papers.mintopk"}
+
+NAMES = (*_PLAIN, *(f"paper {paper}" for paper in _PAPERS))
+"""What can be asked for; after a paper, some of its tables or figures may be named."""
+
+
+def run(
+    words: Sequence[str],
+    *,
+    quick: bool = False,
+    as_json: bool = False,
+    results: Path | None = None,
+) -> int:
+    """Carry out the benchmark that ``words`` name and return the exit code.
+
+    Tables, or one JSON array of flat records, go to stdout; figures into ``results``. Raises
+    :class:`QueryError` for a name that does not exist.
+    """
+    from benchmarks.study import perform
+
+    return perform(_studies(list(words), quick), as_json=as_json, results=results)
+
+
+def _studies(words: list[str], quick: bool) -> list[Study]:
+    if len(words) == 1 and words[0] in _PLAIN:
+        module, cls = _PLAIN[words[0]]
+        return [getattr(import_module(module), cls).sized(quick)]
+    if len(words) < 2 or words[0] != "paper" or words[1] not in _PAPERS:
+        raise QueryError(
+            f"benchmark is {' '.join(words)!r}" if words else "no benchmark was named",
+            f"one of: {', '.join(NAMES)}",
+            "write skyband bench scan",
+        )
+    studies = import_module(_PAPERS[words[1]]).STUDIES
+    wanted = words[2:] or list(studies)
+    for name in wanted:
+        if name not in studies:
+            raise QueryError(
+                f"{name!r} of paper {words[1]}",
+                f"one of: {', '.join(studies)}",
+                f"write skyband bench paper {words[1]} for all of them",
+            )
+    return [studies[name](quick) for name in wanted]

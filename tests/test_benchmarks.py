@@ -1,0 +1,381 @@
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+
+import benchmarks
+import numpy as np
+import pytest
+from benchmarks.grid import Grid
+from benchmarks.measure import Point, best_of, measure, np_max, part, resident, window_bytes
+from benchmarks.memory import Memory, resident_set
+from benchmarks.papers import published
+from benchmarks.papers.mintopk import claims
+from benchmarks.papers.mintopk.curves import QUICK, Curves
+from benchmarks.papers.mintopk.response import Response
+from benchmarks.papers.sap import sweep, table2, table6
+from benchmarks.scan import Scan, Workload, goals
+from benchmarks.start import Start
+from benchmarks.study import perform
+
+from skyband import QueryError
+
+FEW = ("mintopk", "sap")
+
+
+def uniform(rows, seed=0):
+    return [np.random.default_rng(seed).random(rows)]
+
+
+# ---------------------------------------------------------------- measuring
+
+
+def test_a_run_tells_what_it_fed_and_what_that_cost():
+    run = measure(Point("mintopk", 500, 50, 10), uniform(3_000))
+    assert run.objects == 3_000
+    assert run.complete
+    assert run.chosen == "mintopk"
+    assert run.counters["slides"] == 60
+    assert run.ns_per_object > 0
+    assert run.state_bytes > 0
+
+
+def test_candidates_are_averaged_over_full_windows():
+    alone = measure(Point("recompute", 500, 50, 10), uniform(3_000))
+    assert alone.candidates == 500
+    started = measure(Point("recompute", 500, 50, 10), uniform(400))
+    assert 200 < started.candidates < 400
+
+
+def test_objects_that_fill_the_window_can_be_left_out_of_the_time():
+    run = measure(Point("mintopk", 500, 50, 10), uniform(3_000), untimed=500)
+    assert run.objects == 2_500
+
+
+def test_a_budget_ends_a_run_and_says_so():
+    run = measure(Point("mintopk", 500, 1, 10), uniform(200_000), budget=0.0)
+    assert not run.complete
+    assert 0 < run.objects < 200_000
+
+
+def test_pieces_are_cut_at_blocks_and_lose_nothing():
+    blocks = [np.arange(700.0), np.empty(0), np.arange(300.0)]
+    found = measure(Point("recompute", 100, 10, 3), blocks, untimed=650)
+    assert found.objects == 350
+    assert found.counters["slides"] == 100
+
+
+def test_the_best_of_some_runs_is_one_of_them():
+    run = best_of(Point("mintopk", 500, 50, 10), uniform(3_000), repeats=3)
+    assert run.objects == 3_000
+
+
+def test_chunks_keep_answers_small():
+    assert Point("mintopk", 1_000_000, 1_000, 100).chunk == 1_000_000
+    assert Point("mintopk", 10_000, 1, 1_000).chunk * 1_000 * 16 < 32 << 20
+    assert Point("mintopk", 100_000, 1, 100, "changes").chunk > 50_000
+
+
+def test_a_part_of_a_stream():
+    blocks = [np.arange(0.0, 10), np.arange(10.0, 20), np.arange(20.0, 25)]
+    assert np.concatenate(part(blocks, 7, 22)).tolist() == list(map(float, range(7, 22)))
+    assert part(blocks, 5, 5) == []
+
+
+def test_streams_stay_resident_and_np_max_is_timed_on_them():
+    stream = resident("time_u", 5_000)
+    assert sum(len(block) for block in stream) == 5_000
+    assert np_max(stream, passes=2) > 0
+
+
+def test_raw_scores_are_told_from_candidates():
+    monitor = Point("sap", 1_000, 100, 5).monitor()
+    monitor.push(uniform(3_000)[0])
+    assert 8 * 1_000 <= window_bytes(monitor) < monitor.state_bytes()
+    assert window_bytes(Point("mintopk", 1_000, 100, 5).monitor()) == 0
+
+
+# ---------------------------------------------------------------- the benchmarks
+
+
+def tiny_scan(**changes):
+    workloads = (
+        Workload("time_u", "time_u", 500, 50, 10, algorithms=("kskyband", *FEW, "auto")),
+        Workload("time_u_changes", "time_u", 500, 1, 10, "changes", FEW),
+    )
+    return Scan(objects=4_000, repeats=1, workloads=workloads, **changes)
+
+
+def test_scan_prints_one_array_of_flat_records(tmp_path, capsys):
+    assert perform([tiny_scan()], as_json=True, results=tmp_path) == 0
+    records = json.loads(capsys.readouterr().out)
+    wanted = {"workload", "algorithm", "n", "s", "k", "objects", "ns_per_object", "vs_np_max",
+              "candidates", "insertions", "rescans", "state_bytes", "objects_per_s"}  # fmt: skip
+    for record in records:
+        assert wanted <= set(record)
+        assert not any(isinstance(value, (list, dict)) for value in record.values())
+        assert record["objects"] == 4_000
+    scan = [r for r in records if r["algorithm"] == "np.max"]
+    assert [r["vs_np_max"] for r in scan] == [1.0, 1.0]
+    assert [r["candidates"] for r in scan] == [0, 0]
+    found = [r["algorithm"] for r in records if r["workload"] == "time_u"]
+    assert found == ["np.max", "kskyband", "mintopk", "sap", "auto"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scan.png", "scan.svg"]
+
+
+def test_scan_shows_tables_and_goals(tmp_path, capsys):
+    perform([tiny_scan()], results=tmp_path)
+    shown = capsys.readouterr().out
+    assert "ns/object" in shown
+    assert "Goals" in shown
+    assert "time_u: sap / mintopk" in shown
+
+
+def test_goals_say_whether_they_are_met():
+    def record(algorithm, ns, over, candidates):
+        return {"workload": "time_u", "algorithm": algorithm, "n": 1000, "k": 10,
+                "ns_per_object": ns, "vs_np_max": over, "candidates": candidates,
+                "objects_per_s": 1e9 / ns}  # fmt: skip
+
+    found = goals([record("sap", 4.0, 8.0, 30), record("mintopk", 8.0, 16.0, 50)])
+    assert [(goal[2], goal[3]) for goal in found] == [(8.0, "yes"), (0.5, "NO")]
+
+
+def test_grid_compares_auto_with_the_best(tmp_path, capsys):
+    grid = Grid(
+        ("time_u", "time_r"), (1_000,), (0.01, 0.1), (10,), (*FEW, "recompute", "auto"),
+        timed=4_000, rounds=2,
+    )  # fmt: skip
+    records = grid.collect()
+    assert len(records) == 4 * 4
+    for record in records:
+        assert {"workload", "n", "s", "k", "algorithm", "ns_per_object", "best",
+                "ratio_to_best"} <= set(record)  # fmt: skip
+        if record["algorithm"] == record["best"]:
+            assert record["ratio_to_best"] == 1.0
+    grid.show(records, benchmarks.report.console())
+    assert "auto is within 15 %" in capsys.readouterr().out
+    assert [path.suffix for path in grid.draw(records, tmp_path)] == [".png", ".svg"]
+
+
+def test_memory_is_sampled_along_the_run(tmp_path, capsys):
+    memory = Memory(objects=20_000, n=1_000, s=100, k=10, samples=5)
+    perform([memory], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    assert [r["algorithm"] for r in records[::5]] == ["sap", "mintopk"]
+    assert all(r["rss_bytes"] > r["state_bytes"] > 0 for r in records)
+    assert (tmp_path / "memory.png").stat().st_size > 0
+    memory.show(records, benchmarks.report.console())
+    assert "RSS at the end" in capsys.readouterr().out
+    assert resident_set() > 1 << 20
+
+
+def test_start_is_measured_in_fresh_processes(tmp_path, capsys):
+    perform([Start(("mintopk",), 1)], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    assert [r["algorithm"] for r in records] == ["import", "mintopk"]
+    assert records[0]["first_answer_s"] is None
+    assert 0 < records[1]["first_answer_s"] < records[1]["process_s"]
+
+
+# ---------------------------------------------------------------- names
+
+
+@pytest.mark.parametrize("quick", [True, False])
+@pytest.mark.parametrize("name", benchmarks.NAMES)
+def test_every_name_leads_to_studies(name, quick):
+    studies = benchmarks._studies(name.split(), quick)
+    names = [study.name for study in studies]
+    assert len(set(names)) == len(names) >= 1
+
+
+def test_tables_of_a_paper_can_be_asked_for_alone():
+    assert [s.name for s in benchmarks._studies(["paper", "sap", "table6"], True)] == ["sap_table6"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["speed"], ["paper"], ["paper", "lost"], ["scan", "more"], ["paper", "sap", "table4"]],
+)
+def test_an_unknown_name_is_a_clear_error(words):
+    with pytest.raises(QueryError, match="one of") as error:
+        benchmarks.run(words)
+    assert "fix:" in str(error.value)
+
+
+# ---------------------------------------------------------------- SAP's tables
+
+SPOTS = {
+    ("2", "stock", "m", "5", "non-delay"): 53.6,
+    ("2", "time_r", "m", "37", "algorithm-1+s-avl"): 41.3,
+    ("3", "stock", "k", "10", "sap"): 9.58,
+    ("3", "time_u", "s", "1%", "sap"): 11.27,
+    ("5", "time_r", "s", "2%", "mintopk"): 26.8,
+    ("5", "time_r", "s", "2%", "sap"): 16.6,
+    ("6", "time_u", "n", "0.1%", "sap"): 286,
+    ("6", "time_r", "k", "1000", "kskyband"): 98403,
+    ("7", "stock", "k", "50000", "mintopk"): 355.0,
+    ("8", "planet", "k", "1000", "sap"): 178,
+    ("9", "stock", "k", "50000", "mintopk"): 12070,
+}
+
+
+def test_the_tables_are_transcribed_in_full():
+    printed = sweep.printed()
+    assert {key: printed[key] for key in SPOTS} == SPOTS
+    cells = {2: 17 * 3, 3: 16 * 3, 5: 16 * 2, 6: 16 * 3, 7: 16 * 2, 8: 16 * 3, 9: 16 * 2}
+    for table, number in cells.items():
+        assert sum(key[0] == str(table) for key in printed) == 5 * number
+    assert len(printed) == len(published.rows(sweep.FOLDER))
+
+
+def test_the_default_query_is_printed_alike_but_for_known_slips():
+    printed = sweep.printed()
+    slips = set()
+    for regime, tables in ((sweep.REGULAR, "368"), (sweep.HIGH_SPEED, "579")):
+        for table, dataset in itertools.product(tables, sweep.DATASETS):
+            for algorithm in {key[4] for key in printed if key[0] == table}:
+                numbers = {
+                    printed[table, dataset, p, v, algorithm] for p, v in regime.defaults.items()
+                }
+                if len(numbers) > 1:
+                    slips.add((table, dataset, algorithm))
+    assert slips == {
+        ("6", "stock", "kskyband"),
+        ("6", "time_r", "mintopk"),
+        ("7", "trip", "mintopk"),
+        ("8", "trip", "kskyband"),
+        ("8", "time_u", "kskyband"),
+        ("9", "time_u", "sap"),
+    }
+
+
+def test_windows_are_percentages_of_the_papers_stream():
+    assert sweep.REGULAR.numbers("time_u", "k", "100") == (100_000, 100, 100)
+    assert sweep.REGULAR.numbers("planet", "n", "0.1%") == (11_000, 11, 100)
+    assert sweep.HIGH_SPEED.numbers("stock", "s", "0.01%") == (10_000_000, 1_000, 1_000)
+
+
+def small(study, settings, **changes):
+    regime = replace(
+        sweep.REGULAR_QUICK,
+        settings=settings,
+        total=dict.fromkeys(sweep.DATASETS, 1_000_000),
+        objects=dict.fromkeys(sweep.DATASETS, 5_000),
+        start={},
+    )
+    return replace(study, regime=regime, datasets=("time_u",), **changes)
+
+
+def test_a_table_shows_ours_beside_the_papers(tmp_path, capsys):
+    study = small(table6.TABLE, {"n": ("0.05%", "0.1%"), "k": ("10", "50", "100")})
+    perform([study], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    assert len(records) == 5 * 3
+    mine = {(r["parameter"], r["value"], r["algorithm"]): r for r in records}
+    record = mine["k", "50", "sap"]
+    assert (record["n"], record["s"], record["k"]) == (1_000, 1, 50)
+    assert (record["published"], record["unit"]) == (130, "candidates")
+    assert record["published_ratio"] == pytest.approx(130 / 647, rel=1e-4)
+    assert record["measured"] == record["candidates"] > 0
+    assert record["measured_ratio"] < 1
+    assert (tmp_path / "sap_table6.png").stat().st_size > 0
+    study.show(records, benchmarks.report.console())
+    shown = capsys.readouterr().out
+    assert "Table 6: agreement" in shown
+    assert "sap / kskyband" in shown
+
+
+def test_equal_partitions_run_in_their_three_variants():
+    study = small(table2.TABLE, {"m": ("5", "7", "9")})
+    records = study.collect()
+    assert {r["algorithm"] for r in records} == set(table2.TABLE.algorithms)
+    options = dict(study.point("time_u", "m", "7", "non-delay").options)
+    assert options == {"partitions": 7, "delay": False, "savl": False, "amortise": False}
+    answers = []
+    for algorithm in study.algorithms:
+        monitor = study.point("time_u", "m", "5", algorithm).monitor()
+        answers.append(monitor.push(uniform(4_000)[0]).id)
+    assert all(np.array_equal(answers[0], other) for other in answers)
+
+
+def test_agreement_is_a_rank_correlation():
+    assert published.agreement([1, 2, 3], [10, 20, 90]) == pytest.approx(1)
+    assert published.agreement([3, 2, 1], [10, 20, 90]) == pytest.approx(-1)
+    assert published.agreement([1, 1, 2, 3], [1, 2, 3, 4]) == pytest.approx(0.9487, abs=1e-4)
+    assert published.agreement([1, 2, 3, None], [1, 2, 3, 4]) == pytest.approx(1)
+    assert published.agreement([1, 2], [1, 2]) is None
+    assert published.agreement([5, 5, 5], [1, 2, 3]) is None
+    assert published.amount("0.05%") == pytest.approx(0.0005)
+
+
+# ---------------------------------------------------------------- MinTopk's figures
+
+
+def test_what_the_text_states_is_transcribed():
+    found = {(c.figure, c.value, c.algorithm, c.metric): c for c in claims.claims()}
+    assert found["11", "100000", "mintopk", "ms_per_object"].number == 0.097
+    assert found["11", "100000", "sma", "ms_per_object"].number == 0.172
+    assert found["7", "10", "sma", "recomputation_rate"].number == 0.23
+    assert found["7", "10000", "sma", "recomputation_rate"].number == 0.56
+    assert found["8", "mean", "mintopk", "candidates_over_k"].number == 2.4
+    assert found["8", "all", "mintopk", "candidates_over_k"].bound == "most"
+    assert found["8", "mean", "mintopk", "memory_saved_against_pretopk"].number == 0.33
+
+
+def test_claims_are_computed_from_the_figures_records():
+    def record(value, algorithm, ns, rate=0.0):
+        return {"value": value, "algorithm": algorithm, "ns_per_object": ns, "s": 100_000,
+                "k": int(value), "candidates": 3 * int(value), "state_bytes": ns,
+                "recomputation_rate": rate}  # fmt: skip
+
+    records = [
+        record("10", "sma", 100.0, 0.2),
+        record("10", "pretopk", 20.0),
+        record("10", "mintopk", 10.0),
+        record("10000", "sma", 100.0, 0.5),
+        record("10000", "mintopk", 5.0),
+    ]
+    found = {(r["metric"], r["algorithm"], r["value"]): r for r in claims.claimed("7", records)}
+    assert found["cpu_saved_against_sma", "mintopk", "all"]["measured"] == pytest.approx(0.9)
+    assert found["cpu_saved_against_sma", "pretopk", "all"]["measured"] == pytest.approx(0.8)
+    assert found["cpu_saved_against_pretopk", "mintopk", "mean"]["measured"] == pytest.approx(0.5)
+    assert found["recomputation_rate", "sma", "10000"]["measured"] == 0.5
+    assert claims.spoken(found["cpu_saved_against_sma", "mintopk", "all"]) == "at least 0.85"
+    eight = {(r["metric"], r["value"]): r for r in claims.claimed("8", records)}
+    assert eight["candidates_over_k", "all"]["measured"] == 3
+
+
+def test_a_figure_skips_what_is_absurd_and_says_so(tmp_path, capsys):
+    figure = Curves(
+        "11", "CPU time for different slides", "cpu", "stock", "s", (10, 100),
+        n=1_000, k=20, algorithms=("pretopk", *FEW),
+        sizes=replace(QUICK, least=3_000, most=5_000, references=1_000),
+    )  # fmt: skip
+    records = figure.collect()
+    points = [(r["value"], r["algorithm"]) for r in records if r["metric"] == "ns_per_object"]
+    assert points == [("10", "mintopk"), ("10", "sap"), ("100", "pretopk"), ("100", "mintopk"),
+                      ("100", "sap")]  # fmt: skip
+    figure.show(records, benchmarks.report.console())
+    shown = capsys.readouterr().out
+    assert "skipped" in shown
+    assert "what the text states" in shown
+    drawn = figure.draw(records, tmp_path)
+    assert [path.name for path in drawn] == ["mintopk_figure11.png", "mintopk_figure11.svg"]
+
+
+def test_response_times_are_per_window(tmp_path, capsys):
+    study = Response(rows=30_000, slides=(1, 2), size=4, k=20, algorithms=FEW)
+    perform([study], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    found = {(r["value"], r["algorithm"], r["metric"]): r["measured"] for r in records}
+    for slide, algorithm in itertools.product(("1s", "2s"), FEW):
+        least, mean, most = (
+            found[slide, algorithm, metric] for metric in ("min_ms", "mean_ms", "max_ms")
+        )
+        assert 0 < least <= mean <= most
+    assert found["1s", "all", "least_arrivals_per_slide"] >= 0
+    assert (tmp_path / "mintopk_figure13.svg").stat().st_size > 0
+    study.show(records, benchmarks.report.console())
+    assert "deviation" in capsys.readouterr().out
