@@ -21,7 +21,7 @@ from skyband.pending import Pending
 from skyband.planner import Plan, plan
 from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.results import Ranked
-from skyband.topk import algorithm as build
+from skyband.topk import build
 from skyband.topk.algorithm import Algorithm, Setting
 
 _FOREVER = 1 << 62

@@ -7,7 +7,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
@@ -52,6 +53,25 @@ def lean_entry(function: Function) -> Function:
     """Compile a kernel that Python calls and that allocates nothing."""
     compiled = numba.njit(**{**_BLOCK, "no_cpython_wrapper": False}, _nrt=False)(function)
     return compiled  # type: ignore[no-any-return]
+
+
+def _forget_stale_kernels() -> None:
+    """Delete compiled kernels that are older than any kernel source.
+
+    Numba keeps compiled code as long as the file of the function itself is unchanged, but a kernel
+    contains the kernels that it calls, from other files.
+    """
+    package = Path(__file__).parent.parent
+    sources = [*package.glob("kernels/*.py"), *package.glob("topk/**/*.py")]
+    newest = max(source.stat().st_mtime for source in sources)
+    for folder in {source.parent / "__pycache__" for source in sources}:
+        for index in folder.glob("*.nbi"):
+            with suppress(OSError):
+                if index.stat().st_mtime < newest:
+                    index.unlink()
+
+
+_forget_stale_kernels()
 
 
 @contextmanager

@@ -45,10 +45,13 @@ def stretched(items: Ring, more: int) -> Ring:
 def store(items: Ring, scores: Floats, start: int, stop: int) -> None:
     """Append ``scores[start:stop]``. O(stop - start), two plain copies at most."""
     at = items.bounds[1] & items.mask[0]
-    count = stop - start
-    room = len(items.score) - at
-    for i in range(min(count, room)):
-        items.score[at + i] = scores[start + i]
-    for i in range(room, count):
-        items.score[i - room] = scores[start + i]
-    items.bounds[1] += count
+    turn = min(stop, start + len(items.score) - at)
+    _copy(scores[start:turn], items.score[at:])
+    _copy(scores[turn:stop], items.score)
+    items.bounds[1] += stop - start
+
+
+@lean
+def _copy(source: Floats, target: Floats) -> None:
+    for i in range(len(source)):  # from zero on: the compiler sees that no index is negative
+        target[i] = source[i]

@@ -26,7 +26,7 @@ ALGORITHMS = tuple(_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
 
 
-def algorithm(name: str, setting: Setting) -> Algorithm:
+def build(name: str, setting: Setting) -> Algorithm:
     """Build an algorithm by name; its kernels are imported only now."""
     if name not in _CLASSES:
         raise QueryError(

@@ -72,7 +72,7 @@ class Sap(Algorithm):
 
     @property
     def work(self) -> Ints:  # noqa: D102
-        return self.state.work
+        return self.state.now.work
 
     def _stacks(self) -> list[list[tuple[float, int]]]:
         """Every S-AVL stack in use, bottom first."""
@@ -92,17 +92,17 @@ class Sap(Algorithm):
         state = self.state
         rows = [
             state.table[index & (len(state.table) - 1)]
-            for index in range(int(state.numbers[at.HEAD]), int(state.numbers[at.TAIL]))
+            for index in range(int(state.now.numbers[at.HEAD]), int(state.now.numbers[at.TAIL]))
         ]
         return [(int(row[at.BEGIN]), int(row[at.END])) for row in rows]
 
     def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
         state, k = self.state, self.setting.k
-        for items in (state.best, state.front, state.part, state.unit, state.leaders):
+        for items in (state.best, state.front, state.part, state.now.unit, state.now.leaders):
             pairs = _pairs(items)
             assert pairs == sorted(pairs, reverse=True), "1: a list is not in rank order"
         partitions = self._partitions()
-        edges = [*partitions, (int(state.numbers[at.PART_FROM]), int(state.raw.bounds[1]))]
+        edges = [*partitions, (int(state.now.numbers[at.PART_FROM]), int(state.raw.bounds[1]))]
         assert all(a[1] == b[0] for a, b in zip(edges, edges[1:], strict=False)), "2: a gap"
         assert edges[0][0] <= int(state.raw.bounds[0]), "2: the window is not covered"
         for (score, seq), known in zip(_pairs(state.best), state.dominators, strict=False):
@@ -111,7 +111,7 @@ class Sap(Algorithm):
             assert known <= true, "3: a dominance counter exceeds the truth"
             assert known < k, "3: a dominated candidate was kept"
         held_seqs = {seq for _, seq in _pairs(state.best)}
-        for begin, end in partitions[1 if state.numbers[at.FRONT] else 0 :]:
+        for begin, end in partitions[1 if state.now.numbers[at.FRONT] else 0 :]:
             inside = {seq: score for seq, score in alive.items() if begin <= seq < end}
             for seq in best_of(inside, k):
                 beaten = sum((s, q) > (inside[seq], seq) for q, s in alive.items() if q >= end)
@@ -125,7 +125,7 @@ class Sap(Algorithm):
                 ) // self.setting.slide
                 assert older < newer or same_pane or window is None, "5: ages fall within a stack"
         everything = {seq: score for score, seq in _pairs(state.best)}
-        for items in (state.front, state.part, state.unit):
+        for items in (state.front, state.part, state.now.unit):
             everything |= {seq: score for score, seq in _pairs(items)}
         everything |= {seq: score for stack in self._stacks() for score, seq in stack}
         everything |= {seq: score for score, seq in _pairs(state.meaningful)}

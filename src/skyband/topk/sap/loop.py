@@ -1,7 +1,7 @@
 """Algorithm 1: expire, take in, answer, step by step.
 
-The answer is read off a *view*: the best of all candidates, somewhat more than k of them. New
-candidates that beat its worst object join it, expired ones leave; it is made again only when fewer
+The answer is read off the *leaders*: the best of all candidates, somewhat more than k of them. New
+candidates that beat the worst of them join, expired ones leave; they are found anew only when fewer
 than k remain or when a meaningful set was formed. So a slide that changes nothing costs nothing.
 
 Reference: Zhu et al., TKDE 2017, section 3.1, Algorithm 1.
@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.emission import Out, report, skip
-from skyband.kernels.emission import lacks_room as lacks_out
+from skyband.kernels.emission import Out, lacks_room, report, skip
 from skyband.kernels.jit import lean, lean_entry
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older
 from skyband.kernels.ring import store
@@ -36,8 +35,7 @@ from skyband.topk.sap.partition import (
     close_all,
     close_unit,
     forget_list,
-    lacks_room,
-    unit_is_full,
+    lacks_room_to_close,
 )
 from skyband.topk.sap.state import (
     AMORTISE,
@@ -58,6 +56,7 @@ from skyband.topk.sap.state import (
     NEXT_FROM,
     NEXT_UNIT,
     PART_FROM,
+    QUIET,
     ROOM_FRONT,
     ROOM_OUT,
     SAFE_FROM,
@@ -65,6 +64,8 @@ from skyband.topk.sap.state import (
     SETTLING,
     SLIDE,
     TAIL,
+    UNIT,
+    UNIT_FROM,
     UNITS_FROM,
     UNITS_HEAD,
     UNITS_UPTO,
@@ -73,7 +74,7 @@ from skyband.topk.sap.state import (
     State,
     row_of,
 )
-from skyband.topk.sap.units import settle_anew, take_in
+from skyband.topk.sap.units import gather, settle_anew
 
 _LIST = -2  # source: the front partition's meaningful list
 _NONE = -1
@@ -83,26 +84,50 @@ _NONE = -1
 def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out, or their number.
 
-    O(log k) amortised per object at worst, O(k) per slide whose answer changes.
+    O(log k) amortised per object at worst, O(k) per slide whose answer changes. What a quiet step
+    needs stands here, in view of the compiler: handing the whole state to a function has its price.
     """
-    numbers, raw = state.numbers, state.raw
-    base = steps.base[0]
+    now, raw = state.now, state.raw
+    numbers, leaders = now.numbers, now.leaders
+    k, base = numbers[K], steps.base[0]
+    changes = state.memory.changes[0] == 1
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
-        first = steps.first[step]
-        numbers[NEED] = _prepare(state, first, steps.starts, target)
-        if numbers[NEED]:
+        first, stop = steps.first[step], steps.stop[step]
+        raw.bounds[0] = max(raw.bounds[0], first)
+        full = raw.bounds[1] - numbers[UNIT_FROM] >= numbers[UNIT]
+        if first > numbers[QUIET] or (full and numbers[WHOLE]):
+            numbers[NEED] = _prepare(state, first, steps.starts)
+            if numbers[NEED]:
+                return step
+        if changes and lacks_room(target, k, state.memory):
+            numbers[NEED], numbers[NEEDED] = ROOM_OUT, k
             return step
-        stop = steps.stop[step]
+        if state.front.size[0] + len(leaders.score) > len(state.front.score):
+            drop_older(state.front, first)
+            if state.front.size[0] + len(leaders.score) > len(state.front.score):
+                numbers[NEED] = ROOM_FRONT
+                numbers[NEEDED] = state.front.size[0] + len(leaders.score)
+                return step
+        if numbers[LEADERS_OLDEST] < first:
+            _shrink_leaders(leaders, numbers, first)
         if stop > position:
             store(raw, scores, position, stop)
-            take_in(state, scores, position, stop, base)
+            gather(now, scores, position, stop, base)
             position = stop
         if steps.emit[step]:
-            _answer(state, first)
-            report(target, step, state.leaders, numbers[K], state.memory, numbers[DIRTY] == 1)
-            numbers[DIRTY] = 0
-            _count(state)
+            few = now.unit.size[0] < k and not numbers[SETTLING] and first > numbers[SAFE_FROM]
+            if few or leaders.size[0] < k:
+                _find_leaders(state, first, few)
+            if changes and not numbers[DIRTY]:
+                skip(target, step)
+            else:
+                report(target, step, leaders, k, state.memory, True)
+                numbers[DIRTY] = 0
+            now.work[SLIDES] += 1
+            current = state.part.size[0] + now.unit.size[0]
+            now.work[CANDIDATES] += state.best.size[0] + state.front.size[0] + min(current, k)
+            now.work[MEANINGFUL] += state.savl.numbers[SAVL_SIZE] + state.meaningful.size[0]
         else:
             skip(target, step)
         whole = not numbers[COUNTED] or base + stop == steps.window[step] * numbers[SLIDE]
@@ -112,44 +137,50 @@ def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) 
 
 
 @lean
-def _prepare(state: State, first: int, starts: Ints, target: Out) -> int:
-    """End the unit if it is full, expire what is older than ``first``, make sure of room.
+def _prepare(state: State, first: int, starts: Ints) -> int:
+    """End the unit if it is full, let partitions expire, make sure of room for all that.
 
     Returns a ROOM_* code, 0 if all is ready; it can be called again after room was made.
     """
-    numbers = state.numbers
-    need = lacks_room(state)
+    numbers, raw = state.now.numbers, state.raw
+    need = lacks_room_to_close(state)
     if need:
         numbers[NEEDED] = 2 * numbers[K]
         return need
-    if state.front.size[0] + len(state.leaders.score) > len(state.front.score):
-        numbers[NEEDED] = state.front.size[0] + len(state.leaders.score)
-        return ROOM_FRONT
-    if lacks_out(target, numbers[K], state.memory):
-        numbers[NEEDED] = numbers[K]
-        return ROOM_OUT
-    if numbers[WHOLE] and unit_is_full(state):
+    if numbers[WHOLE] and raw.bounds[1] - numbers[UNIT_FROM] >= numbers[UNIT]:
         close_unit(state)
+        numbers[WHOLE] = 0
     if not numbers[DELAY]:
         need = form_all_lists(state)
-    if need == 0 and first > state.raw.bounds[0]:
+    if need == 0:
         need = _expire(state, first, starts)
+    if need == 0:
+        numbers[QUIET] = _quiet(state)
     return need
 
 
 @lean
-def _count(state: State) -> None:
-    work = state.work
-    work[SLIDES] += 1
-    current = state.part.size[0] + state.unit.size[0]
-    work[CANDIDATES] += state.best.size[0] + state.front.size[0] + min(current, state.numbers[K])
-    work[MEANINGFUL] += state.savl.numbers[SAVL_SIZE] + state.meaningful.size[0]
+def _quiet(state: State) -> int:
+    """Up to which first object of the window partitions have nothing to do."""
+    numbers = state.now.numbers
+    quiet = numbers[PART_FROM]
+    if numbers[AMORTISE]:
+        return np.int64(-1)
+    if numbers[HEAD] < numbers[TAIL]:
+        row = row_of(numbers[HEAD], state.table)
+        if not numbers[FRONT]:
+            return min(quiet, state.table[row, BEGIN])
+        quiet = min(quiet, state.table[row, END] - 1)
+        unit = numbers[NEXT_UNIT]
+        if unit < state.table[row, UNITS_UPTO]:
+            quiet = min(quiet, state.units[row_of(unit - 2, state.units), END] - 1)
+    return quiet
 
 
 @lean
 def _expire(state: State, first: int, starts: Ints) -> int:
     """Let go of the objects numbered below ``first``; return a ROOM_* code."""
-    numbers = state.numbers
+    numbers = state.now.numbers
     if first > numbers[PART_FROM] and numbers[PART_FROM] < state.raw.bounds[1]:
         close_all(state)  # the window has reached the current partition
         if not numbers[DELAY]:
@@ -168,22 +199,18 @@ def _expire(state: State, first: int, starts: Ints) -> int:
             need = _activate(state, starts)
             if need:
                 return need
-            drop_older(state.front, first)
             need = open_units(state, first, starts)
             if need == 0 and numbers[AMORTISE]:
                 need = form_ahead(state, first - begin, end - begin, starts)
             if need:
                 return need
-    state.raw.bounds[0] = first
-    if numbers[LEADERS_OLDEST] < first:
-        _shrink_leaders(state, first)
     return 0
 
 
 @lean
 def _drop_partition(state: State) -> None:
     """Remove the oldest finished partition: all its objects have expired."""
-    numbers = state.numbers
+    numbers = state.now.numbers
     row = row_of(numbers[HEAD], state.table)
     if numbers[FRONT]:
         state.front.size[0] = 0
@@ -215,7 +242,7 @@ def _drop_candidates(state: State, end: int) -> None:
 @lean
 def _drop_list(state: State) -> None:
     """Reclaim the room of meaningful lists whose partitions are gone."""
-    numbers, pool = state.numbers, state.meaningful
+    numbers, pool = state.now.numbers, state.meaningful
     if pool.size[0] == 0:
         return
     start = pool.size[0]
@@ -240,7 +267,7 @@ def _activate(state: State, starts: Ints) -> int:
 
     Does nothing once that is done; returns a ROOM_* code.
     """
-    numbers, best, front = state.numbers, state.best, state.front
+    numbers, best, front = state.now.numbers, state.best, state.front
     if numbers[FRONT] == 2:
         return 0
     index = numbers[HEAD]
@@ -280,18 +307,17 @@ def _activate(state: State, starts: Ints) -> int:
             need = form(state, begin, starts)
         else:
             limit = state.savl.limit[index & 1]
-            score, seq = state.threshold[2], numbers[WORST]
-            need = form_list(state, index, state.threshold[1], limit, score, seq)
+            score, seq = state.now.threshold[2], numbers[WORST]
+            need = form_list(state, index, state.now.threshold[1], limit, score, seq)
     if need == 0:
         numbers[FRONT] = 2
-        state.leaders.size[0] = 0
+        state.now.leaders.size[0] = 0
     return need
 
 
 @lean
-def _shrink_leaders(state: State, first: int) -> None:
-    """Drop expired objects from the view; note whether one of the k best was among them."""
-    leaders, numbers = state.leaders, state.numbers
+def _shrink_leaders(leaders: Ranked, numbers: Ints, first: int) -> None:
+    """Drop expired leaders; note whether one of the k best was among them."""
     kept = 0
     oldest = np.int64(1) << 62
     for at in range(leaders.size[0]):
@@ -309,23 +335,16 @@ def _shrink_leaders(state: State, first: int) -> None:
 
 
 @lean
-def _answer(state: State, first: int) -> None:
-    """Make sure that the first k of the leaders are the answer."""
-    numbers = state.numbers
-    if not numbers[SETTLING] and state.unit.size[0] < numbers[K] and first > numbers[SAFE_FROM]:
-        # too few objects above the threshold are alive: look below it
-        settle_anew(state, state.raw.bounds[1])
-    if state.leaders.size[0] < numbers[K]:
-        _refill(state, first)
-
-
-@lean
-def _refill(state: State, first: int) -> None:
+def _find_leaders(state: State, first: int, few: bool) -> None:
     """Find the leaders anew: the best of all candidates, with meaningful objects as they come up.
 
-    A merge of five ranked sources that takes runs: O(k), a comparison per object of a run.
+    ``few``: too few objects above the unit's threshold are alive, so look below it as well. A merge
+    of five ranked sources that takes runs: O(k), a comparison per object of a run.
     """
-    leaders, numbers, pulled = state.leaders, state.numbers, state.buffer
+    if few:
+        settle_anew(state.now, state.raw)
+    drop_older(state.front, first)
+    leaders, numbers, pulled = state.now.leaders, state.now.numbers, state.buffer
     pulled.size[0] = 0
     at_best, at_front, at_part, at_unit = 0, 0, 0, 0
     size, room = 0, len(leaders.score)
@@ -341,7 +360,7 @@ def _refill(state: State, first: int) -> None:
             elif source == 3:
                 found, one_score, one_seq = _head(state.part, at_part)
             elif source == 4:
-                found, one_score, one_seq = _head(state.unit, at_unit)
+                found, one_score, one_seq = _head(state.now.unit, at_unit)
             else:
                 place, one_score, one_seq = _next_meaningful(state, first)
                 found = place != _NONE
@@ -361,7 +380,7 @@ def _refill(state: State, first: int) -> None:
         elif pick == 3:
             at_part, size = _take(state.part, at_part, leaders, size, next_score, next_seq)
         elif pick == 4:
-            at_unit, size = _take(state.unit, at_unit, leaders, size, next_score, next_seq)
+            at_unit, size = _take(state.now.unit, at_unit, leaders, size, next_score, next_seq)
         else:
             size = _pull(state, first, pulled, leaders, size, next_score, next_seq)
     leaders.size[0] = size
@@ -401,7 +420,7 @@ def _take(
 @lean
 def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
     """The best meaningful object: its source, score and number."""
-    numbers, stacks = state.numbers, state.savl
+    numbers, stacks = state.now.numbers, state.savl
     if not numbers[FRONT]:
         return _NONE, -np.inf, np.int64(-1)
     if not numbers[SAVL]:
@@ -434,7 +453,7 @@ def _pull(
         if source == _NONE or not better(score, seq, next_score, next_seq):
             break
         if source == _LIST:
-            state.table[row_of(state.numbers[HEAD], state.table), LIST_FROM] += 1
+            state.table[row_of(state.now.numbers[HEAD], state.table), LIST_FROM] += 1
         else:
             pop(state.savl, source)
         leaders.score[size] = score

@@ -59,10 +59,10 @@ def stacks_for(state: State, index: int, kept: int, counted: int, score: float, 
     worst of them, which is given. If one was dropped, or there never were k, nothing else of the
     partition can be an answer. O(log k).
     """
-    if kept < state.numbers[K] or kept < state.table[row_of(index, state.table), KEPT]:
+    if kept < state.now.numbers[K] or kept < state.table[row_of(index, state.table), KEPT]:
         return 0
-    counted += place_of(state.part, score, seq) + place_of(state.unit, score, seq)
-    return max(state.numbers[K] - counted, 0)
+    counted += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
+    return max(state.now.numbers[K] - counted, 0)
 
 
 @lean
@@ -71,10 +71,10 @@ def barrier(state: State, first: int) -> float:
 
     As far as candidates show it: nobody who does not beat it can be an answer. O(k).
     """
-    one, two, three = state.best, state.part, state.unit
+    one, two, three = state.best, state.part, state.now.unit
     i, j, m = 0, 0, 0
     score = np.nan
-    for _ in range(state.numbers[K]):
+    for _ in range(state.now.numbers[K]):
         while i < one.size[0] and one.seq[i] < first:
             i += 1
         found = 0
@@ -100,11 +100,11 @@ def begin_forming(state: State, index: int, stacks: int, score: float, seq: int)
     """Prepare the S-AVL of a finished partition whose worst candidate is given."""
     end = state.table[row_of(index, state.table), END]
     clear(state.savl, index & 1, stacks)
-    state.threshold[1] = barrier(state, end)
-    state.threshold[2] = score
-    state.numbers[WORST] = seq
-    state.numbers[FORMING] = index
-    state.numbers[NEXT_FROM] = end
+    state.now.threshold[1] = barrier(state, end)
+    state.now.threshold[2] = score
+    state.now.numbers[WORST] = seq
+    state.now.numbers[FORMING] = index
+    state.now.numbers[NEXT_FROM] = end
 
 
 @lean
@@ -114,11 +114,11 @@ def form(state: State, downto: int, starts: Ints) -> int:
     With unit records whole units are taken (UBSA, first phase): of a k-unit its list, of another
     unit all its objects if its best beats the barrier, else none. Returns a ROOM_* code, 0 if done.
     """
-    numbers = state.numbers
+    numbers = state.now.numbers
     index = numbers[FORMING]
     row = row_of(index, state.table)
     slot = index & 1
-    theta, score, seq = state.threshold[1], state.threshold[2], numbers[WORST]
+    theta, score, seq = state.now.threshold[1], state.now.threshold[2], numbers[WORST]
     low = state.raw.bounds[0]
     unit = state.table[row, UNITS_UPTO] - 1
     if unit < state.table[row, UNITS_FROM]:
@@ -150,7 +150,7 @@ def form_ahead(state: State, slid: int, length: int, starts: Ints) -> int:
 
     ``slid`` of the front partition's ``length`` objects have expired. Returns a ROOM_* code.
     """
-    numbers, best = state.numbers, state.best
+    numbers, best = state.now.numbers, state.best
     index = numbers[HEAD] + 1
     if index >= numbers[TAIL]:
         return 0
@@ -176,7 +176,7 @@ def open_units(state: State, first: int, starts: Ints) -> int:
 
     Returns a ROOM_* code.
     """
-    numbers, lists = state.numbers, state.lists
+    numbers, lists = state.now.numbers, state.lists
     row = row_of(numbers[HEAD], state.table)
     while numbers[NEXT_UNIT] < state.table[row, UNITS_UPTO]:
         unit = numbers[NEXT_UNIT]
@@ -190,14 +190,14 @@ def open_units(state: State, first: int, starts: Ints) -> int:
         if place >= 0 and listed >= numbers[K] and state.units[at, END] > first:
             score, seq = lists.score[place + listed - 1], lists.seq[place + listed - 1]
             later = place_of(state.best, score, seq)
-            later += place_of(state.part, score, seq) + place_of(state.unit, score, seq)
+            later += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
             if later < numbers[K]:  # else its list already holds all that can matter
                 state.savl.limit[slot] = numbers[K] - later
                 begin = max(state.units[at, BEGIN], first)
                 theta = barrier(state, state.table[row, END])
                 if _scan(state, slot, begin, state.units[at, END], theta, score, seq, starts):
                     return ROOM_NODES
-                state.leaders.size[0] = 0
+                state.now.leaders.size[0] = 0
         numbers[NEXT_UNIT] = unit + 1
     return 0
 
@@ -214,7 +214,7 @@ def _scan(
     the best as many as there are stacks matter (Appendix C). Returns whether nodes are lacking;
     then nothing was offered. O(length + offered log stacks).
     """
-    raw, stacks, numbers = state.raw, state.savl, state.numbers
+    raw, stacks, numbers = state.raw, state.savl, state.now.numbers
     passing = 0
     for seq in range(begin, end):
         score = raw.score[seq & raw.mask[0]]
@@ -223,8 +223,8 @@ def _scan(
     if passing > nodes_left(stacks):
         numbers[NEEDED] = passing
         return True
-    state.work[RESCANS] += 1
-    state.work[RESCANNED] += end - begin
+    state.now.work[RESCANS] += 1
+    state.now.work[RESCANNED] += end - begin
     if passing == 0:
         return False
     limit = stacks.limit[slot]
@@ -274,7 +274,7 @@ def _scan_pane(
 @lean
 def _pane_from(state: State, seq: int, starts: Ints) -> int:
     """Where the pane of an object begins: all from there to it expire together."""
-    numbers = state.numbers
+    numbers = state.now.numbers
     if numbers[COUNTED]:
         window = (seq + numbers[SIZE]) // numbers[SLIDE]
         return window * numbers[SLIDE] - numbers[SIZE]
@@ -290,7 +290,7 @@ def _offer_list(
     lists, buffer = state.lists, state.buffer
     place, listed = state.units[at, PLACE], state.units[at, LISTED]
     if listed > nodes_left(state.savl):
-        state.numbers[NEEDED] = listed
+        state.now.numbers[NEEDED] = listed
         return True
     copy_run(lists, place, buffer, 0, listed)
     buffer.size[0] = listed
@@ -317,7 +317,7 @@ def form_list(
     begin, end = max(state.table[row, BEGIN], raw.bounds[0]), state.table[row, END]
     start = pool.size[0]
     if start + end - begin > len(pool.score):
-        state.numbers[NEEDED] = start + end - begin
+        state.now.numbers[NEEDED] = start + end - begin
         return ROOM_LIST
     size, stop = 0, start
     for seq in range(end - 1, begin - 1, -1):
@@ -340,15 +340,15 @@ def form_list(
     heap.size[0] = 0
     state.table[row, LIST_FROM] = start
     state.table[row, LIST_UPTO] = stop
-    state.work[RESCANS] += 1
-    state.work[RESCANNED] += end - begin
+    state.now.work[RESCANS] += 1
+    state.now.work[RESCANNED] += end - begin
     return 0
 
 
 @lean
 def form_all_lists(state: State) -> int:
     """Without the delay policy: form the sets of partitions as soon as they are finished."""
-    numbers, best = state.numbers, state.best
+    numbers, best = state.now.numbers, state.best
     for index in range(max(numbers[HEAD], numbers[TAIL] - 2), numbers[TAIL]):
         row = row_of(index, state.table)
         if state.table[row, LIST_FROM] >= 0:

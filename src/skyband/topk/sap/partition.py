@@ -57,16 +57,9 @@ from skyband.topk.sap.units import settle_anew
 
 
 @lean
-def unit_is_full(state: State) -> bool:
-    """Whether the current unit has its objects."""
-    numbers = state.numbers
-    return state.raw.bounds[1] - numbers[UNIT_FROM] >= numbers[UNIT]
-
-
-@lean
-def lacks_room(state: State) -> int:
+def lacks_room_to_close(state: State) -> int:
     """What is missing to end a unit and two partitions: a ROOM_* code, 0 if nothing."""
-    numbers = state.numbers
+    numbers = state.now.numbers
     if state.best.size[0] + 2 * numbers[K] > len(state.best.score):
         return ROOM_BEST
     if numbers[TAIL] - numbers[HEAD] + 2 > len(state.table):
@@ -85,7 +78,7 @@ def close_unit(state: State) -> None:
 
     O(k + eta k) besides the occasional second look at a unit and the merge of a partition.
     """
-    numbers, unit, part = state.numbers, state.unit, state.part
+    numbers, unit, part = state.now.numbers, state.now.unit, state.part
     end = state.raw.bounds[1]
     begin = numbers[UNIT_FROM]
     if begin == end:
@@ -93,7 +86,7 @@ def close_unit(state: State) -> None:
     settled = numbers[SETTLING] == 0
     fell = settled and unit.size[0] < numbers[K]
     if fell:
-        settle_anew(state, end)
+        settle_anew(state.now, state.raw)
     recorded = _records(state)
     if recorded:
         _record(state, begin, end, settled and not fell)
@@ -116,26 +109,26 @@ def close_all(state: State) -> None:
     """End the current unit and the current partition, however small."""
     close_unit(state)
     end = state.raw.bounds[1]
-    if state.numbers[PART_FROM] < end:
-        finish(state, end, state.numbers[UNITS_TAIL])
+    if state.now.numbers[PART_FROM] < end:
+        finish(state, end, state.now.numbers[UNITS_TAIL])
 
 
 @lean
 def _records(state: State) -> bool:
     """Whether units are recorded: enhanced partitions with S-AVL."""
-    return state.numbers[MODE] == ENHANCED and state.numbers[SAVL] == 1
+    return state.now.numbers[MODE] == ENHANCED and state.now.numbers[SAVL] == 1
 
 
 @lean
 def _next_unit(state: State, end: int, fell: bool) -> None:
-    numbers, unit = state.numbers, state.unit
+    numbers, unit = state.now.numbers, state.now.unit
     level = numbers[SETTLING] == 0 or unit.size[0] >= numbers[KEEP]
     if numbers[MODE] == ENHANCED and level and not fell:
         numbers[SETTLING] = 0  # the threshold has shown itself: it serves the next unit too
         numbers[SAFE_FROM] = numbers[UNIT_FROM]
     else:
         numbers[SETTLING] = 1
-        state.threshold[0] = -np.inf
+        state.now.threshold[0] = -np.inf
     unit.size[0] = 0
     numbers[UNIT_FROM] = end
     if not numbers[COUNTED]:
@@ -152,14 +145,14 @@ def _belongs(state: State, end: int) -> bool:
     The k best of both are compared with the best candidates that arrived before them, within a
     window less their own length: they stand for what will arrive after them.
     """
-    numbers = state.numbers
+    numbers = state.now.numbers
     length = end - numbers[PART_FROM]
     if length > numbers[LONGEST]:
         return False
-    rival, ours = state.fresh, state.buffer  # both empty between steps
+    rival, ours = state.now.fresh, state.buffer  # both empty between steps
     window = numbers[SIZE] if numbers[COUNTED] else end - state.raw.bounds[0]
     _interval(state, end - window + length, rival)
-    merge_best(state.part, state.unit, numbers[K], ours)
+    merge_best(state.part, state.now.unit, numbers[K], ours)
     i, j = 0, 0
     rank_sum = 0
     total = ours.size[0] + rival.size[0]
@@ -182,7 +175,7 @@ def _interval(state: State, bound: int, target: Ranked) -> None:
     """The best eta * k candidates of finished partitions numbered ``bound`` or above."""
     one, two = state.best, state.front
     i, j, size = 0, 0, 0
-    while size < state.numbers[MANY]:
+    while size < state.now.numbers[MANY]:
         while i < one.size[0] and one.seq[i] < bound:
             i += 1
         while j < two.size[0] and two.seq[j] < bound:
@@ -210,7 +203,7 @@ def finish(state: State, end: int, units_upto: int) -> None:
     One pass over candidates and newcomers, worst first, in place: a candidate is dominated by every
     newcomer that ranks before it. O(|C| + k).
     """
-    numbers, best, dominators, part = state.numbers, state.best, state.dominators, state.part
+    numbers, best, dominators, part = state.now.numbers, state.best, state.dominators, state.part
     i, j = best.size[0], part.size[0]
     newcomers = j
     total = i + j
@@ -240,8 +233,8 @@ def finish(state: State, end: int, units_upto: int) -> None:
         best.size[0] = i
     else:
         best.size[0] = total
-    state.work[DELETIONS] += total - best.size[0]
-    state.work[EVENTS] += 1
+    state.now.work[DELETIONS] += total - best.size[0]
+    state.now.work[EVENTS] += 1
     row = row_of(numbers[TAIL], state.table)
     state.table[row, BEGIN] = numbers[PART_FROM]
     state.table[row, END] = end
@@ -259,7 +252,7 @@ def finish(state: State, end: int, units_upto: int) -> None:
 @lean
 def _record(state: State, begin: int, end: int, level: bool) -> None:
     """Note the unit and its best objects; if it is level, the unit before it is no k-unit."""
-    numbers, lists, unit = state.numbers, state.lists, state.unit
+    numbers, lists, unit = state.now.numbers, state.lists, state.now.unit
     previous = numbers[UNITS_TAIL] - 1
     if level and previous >= numbers[PART_UNITS]:
         forget_list(state, previous)
@@ -282,6 +275,6 @@ def forget_list(state: State, index: int) -> None:
     row = row_of(index, state.units)
     place = state.units[row, PLACE]
     if place >= 0:
-        state.lists.seq[place] = state.numbers[FREE_LIST]
-        state.numbers[FREE_LIST] = place
+        state.lists.seq[place] = state.now.numbers[FREE_LIST]
+        state.now.numbers[FREE_LIST] = place
         state.units[row, PLACE] = -1

@@ -46,7 +46,8 @@ FORMING = 30  # partition whose S-AVL NEXT_FROM speaks of
 WORST = 31  # the worst of its k best: its number; its score is threshold[2]
 NEED = 32  # why the kernel stopped before a step: see ROOM_*
 NEEDED = 33  # how much room it needs
-NUMBERS = 34
+QUIET = 34  # partitions have nothing to do before an object above this one is the first
+NUMBERS = 35
 
 # kernels never allocate: before a step they check for room, and else stop and say what they need
 ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST, ROOM_OUT = range(
@@ -58,19 +59,26 @@ BEGIN, END, KEPT, UNITS_FROM, UNITS_UPTO, LIST_FROM, LIST_UPTO = 0, 1, 2, 3, 4, 
 PLACE, LISTED = 2, 3
 
 
-class State(NamedTuple):
-    """What SAP keeps; the paper's names are in brackets."""
+class Now(NamedTuple):
+    """What most steps touch, and nothing else."""
 
     numbers: Ints
     threshold: Floats  # [tau] scores below it are not looked at; [F_theta] and [o^k] of FORMING
+    unit: Ranked  # [U^tau] best of the current unit
+    fresh: Ranked  # new objects, not yet merged anywhere
+    leaders: Ranked  # best of all candidates: the first k are the answer
+    work: Ints
+
+
+class State(NamedTuple):
+    """What SAP keeps; the paper's names are in brackets."""
+
+    now: Now
     raw: Ring  # every score of the window
     best: Ranked  # [C] candidates of finished partitions, without the front one
     dominators: Ints  # how many candidates of later partitions dominate each of them
     front: Ranked  # [P_0^k] candidates of the partition whose objects are expiring
     part: Ranked  # [P_m^k] best of the current partition without its current unit
-    unit: Ranked  # [U^tau] best of the current unit
-    fresh: Ranked  # new objects, not yet merged anywhere
-    leaders: Ranked  # best of all of the above: its first k are the answer
     table: NDArray[np.int64]  # finished partitions
     units: NDArray[np.int64]  # units on record
     unit_best: Floats  # the best score of each unit
@@ -80,7 +88,6 @@ class State(NamedTuple):
     buffer: Ranked  # scratch
     critical: Ints  # exact critical values of the rank test
     memory: Emission
-    work: Ints
 
 
 def three_sigma(k: int) -> float:
@@ -111,17 +118,21 @@ def new_state(setting: Setting, mode: int) -> State:
     numbers[UNIT] = unit
     exact = k <= EXACT and mode != EQUAL
     width = k if not setting.counted else min(k, setting.size)
-    return State(
+    now = Now(
         numbers,
         np.array([-np.inf, -np.inf, -np.inf]),
+        ranked(most),
+        ranked(max(most, many)),
+        ranked(k + max(k // 2, 16)),
+        counters(),
+    )
+    return State(
+        now,
         ring(setting.size + setting.slide if setting.counted else 1),
         ranked(4 * width),
         np.zeros(4 * width, np.int64),
         ranked(3 * width + 64),
         ranked(width),
-        ranked(most),
-        ranked(max(most, many)),
-        ranked(k + max(k // 2, 16)),
         np.zeros((8, 7), np.int64),
         np.zeros((8, 4), np.int64),
         np.zeros(8),
@@ -131,7 +142,6 @@ def new_state(setting: Setting, mode: int) -> State:
         ranked(max(2 * k, most) + 64),
         critical_values(k, many).copy() if exact else np.zeros(0, np.int64),
         emission(k, setting.changes),
-        counters(),
     )
 
 
@@ -150,16 +160,16 @@ def row_of(index: int, rows: NDArray[np.int64]) -> int:
 
 def with_room(state: State, target: Out) -> tuple[State, Out]:
     """State and answers with the room that the kernel asked for in NEED."""
-    need = int(state.numbers[NEED])
-    amount = int(state.numbers[NEEDED])
+    need = int(state.now.numbers[NEED])
+    amount = int(state.now.numbers[NEEDED])
     if need == ROOM_BEST:
         longer = np.zeros(2 * len(state.dominators) + amount, np.int64)
         longer[: len(state.dominators)] = state.dominators
         state = state._replace(best=roomier(state.best, len(longer)), dominators=longer)
     elif need == ROOM_TABLE:
-        state = state._replace(table=_stretched(state.table, state.numbers[HEAD], state.numbers[TAIL]))
+        state = state._replace(table=_stretched(state.table, state.now.numbers[HEAD], state.now.numbers[TAIL]))
     elif need == ROOM_UNITS:
-        low, high = state.numbers[UNITS_HEAD], state.numbers[UNITS_TAIL]
+        low, high = state.now.numbers[UNITS_HEAD], state.now.numbers[UNITS_TAIL]
         best = _stretched(state.unit_best[:, None], low, high)[:, 0]
         state = state._replace(
             units=_stretched(state.units, low, high), unit_best=np.ascontiguousarray(best)
@@ -187,10 +197,10 @@ def _stretched(rows: NDArray[Any], low: int, high: int) -> NDArray[Any]:
 
 def _more_lists(state: State) -> Ranked:
     """Room for more lists of k-units; free places are linked through their first number."""
-    most, held = int(state.numbers[MOST]), int(state.lists.size[0])
+    most, held = int(state.now.numbers[MOST]), int(state.lists.size[0])
     lists = roomier(state.lists, max(2 * held, 4 * most))
     for place in range(held, len(lists.score) - most + 1, most):
-        lists.seq[place] = state.numbers[FREE_LIST]
-        state.numbers[FREE_LIST] = place
+        lists.seq[place] = state.now.numbers[FREE_LIST]
+        state.now.numbers[FREE_LIST] = place
         lists.size[0] = place + most
     return lists

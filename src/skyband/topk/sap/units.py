@@ -18,45 +18,47 @@ import numpy as np
 
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import absorb, place_of, rank
+from skyband.kernels.ring import Ring
 from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS
 from skyband.order import Floats
-from skyband.topk.sap.state import DIRTY, K, KEEP, MOST, SETTLING, UNIT_FROM, State
+from skyband.topk.sap.state import DIRTY, K, KEEP, MOST, SETTLING, UNIT_FROM, Now
 
 
 @lean
-def take_in(state: State, scores: Floats, start: int, stop: int, base: int) -> None:
+def gather(now: Now, scores: Floats, start: int, stop: int, base: int) -> None:
     """Look at ``scores[start:stop]`` and keep what reaches the unit's threshold.
 
     O(1) per object below the threshold, O(log) amortised per other.
     """
-    fresh, most = state.fresh, state.numbers[MOST]
-    threshold = state.threshold[0]
-    held = fresh.size[0]
-    for at in range(start, stop):
-        score = scores[at]
+    fresh, most = now.fresh, now.numbers[MOST]
+    threshold = now.threshold[0]
+    held = 0
+    arriving = scores[start:stop]
+    for at in range(len(arriving)):  # from zero on: the compiler sees that no index is negative
+        score = arriving[at]
         if score >= threshold:
             fresh.score[held] = score
-            fresh.seq[held] = base + at
+            fresh.seq[held] = base + start + at
             held += 1
             if held == most:
                 fresh.size[0] = held
-                settle(state, True)
+                settle(now, True)
                 held = 0
-                threshold = state.threshold[0]
+                threshold = now.threshold[0]
     fresh.size[0] = held
     if held > 0:
-        settle(state, True)
+        settle(now, True)
 
 
 @lean
-def settle(state: State, show: bool) -> None:
-    """Merge the fresh objects into the unit's best, and into the view if ``show``."""
-    fresh, unit, leaders, numbers = state.fresh, state.unit, state.leaders, state.numbers
+def settle(now: Now, show: bool) -> None:
+    """Merge the fresh objects into the unit's best, and into the leaders if ``show``."""
+    fresh, unit, leaders, numbers = now.fresh, now.unit, now.leaders, now.numbers
     rank(fresh)
     size = fresh.size[0]
     last = leaders.size[0] - 1
     if show and last >= 0:
-        # the view holds every candidate better than its worst: only such objects belong there
+        # the leaders are all candidates better than their worst: only such objects belong there
         entering = place_of(fresh, leaders.score[last], leaders.seq[last])
         if entering > 0:
             if place_of(leaders, fresh.score[0], fresh.seq[0]) < numbers[K]:
@@ -65,37 +67,37 @@ def settle(state: State, show: bool) -> None:
             absorb(leaders, fresh, len(leaders.score))
             fresh.size[0] = size
     before = unit.size[0]
-    state.work[INSERTIONS] += absorb(unit, fresh, numbers[MOST])
+    now.work[INSERTIONS] += absorb(unit, fresh, numbers[MOST])
     fresh.size[0] = 0
     keep = numbers[KEEP]
     if unit.size[0] >= (keep if numbers[SETTLING] else numbers[MOST]):
         unit.size[0] = keep
-        state.threshold[0] = unit.score[keep - 1]
-    state.work[DELETIONS] += max(before + size - unit.size[0], 0)
+        now.threshold[0] = unit.score[keep - 1]
+    now.work[DELETIONS] += max(before + size - unit.size[0], 0)
 
 
 @lean
-def settle_anew(state: State, stop: int) -> None:
+def settle_anew(now: Now, raw: Ring) -> None:
     """Find the best objects of the current unit again, without a threshold from before."""
-    numbers, raw, fresh = state.numbers, state.raw, state.fresh
-    begin = numbers[UNIT_FROM]
-    state.unit.size[0] = 0
+    numbers, fresh = now.numbers, now.fresh
+    begin, stop = numbers[UNIT_FROM], raw.bounds[1]
+    now.unit.size[0] = 0
     fresh.size[0] = 0
     numbers[SETTLING] = 1
-    state.threshold[0] = -np.inf
+    now.threshold[0] = -np.inf
     held = 0
     for seq in range(begin, stop):
         score = raw.score[seq & raw.mask[0]]
-        if score >= state.threshold[0]:
+        if score >= now.threshold[0]:
             fresh.score[held] = score
             fresh.seq[held] = seq
             held += 1
             if held == numbers[MOST]:
                 fresh.size[0] = held
-                settle(state, False)
+                settle(now, False)
                 held = 0
     fresh.size[0] = held
-    settle(state, False)
-    state.leaders.size[0] = 0  # new candidates: the view is made again
-    state.work[RESCANS] += 1
-    state.work[RESCANNED] += stop - begin
+    settle(now, False)
+    now.leaders.size[0] = 0  # new candidates: the leaders are found again
+    now.work[RESCANS] += 1
+    now.work[RESCANNED] += stop - begin
