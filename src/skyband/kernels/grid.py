@@ -266,7 +266,7 @@ def _slice_of(items: Grid, axis: int, x: float) -> int:
     """The slice of a term: never falls when the term rises."""
     if x <= items.low[axis]:
         return 0
-    last = items.side[axis] - 1
+    last = int(items.side[axis] - 1)
     if x >= items.high[axis]:
         return last
     return min(int((x - items.low[axis]) * items.rate[axis]), last)

@@ -8,25 +8,27 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
 from skyband.kernels.grid import (
+    Arrivals,
     Grid,
-    buffer,
+    Scratch,
     check_grid,
     grid,
     insert,
     laid_out,
     scan,
+    scratch,
     wasteful,
     window_of,
 )
-from skyband.kernels.jit import entry, jit
-from skyband.kernels.ranked import Ranked, place_of, rank, ranked
+from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.ranked import Ranked, place_of, rank, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm
-from skyband.topk.tma import roomy, terms_of, view_size
+from skyband.topk.tma import roomy, view_size
 
 
 class State(NamedTuple):
@@ -39,6 +41,15 @@ class State(NamedTuple):
     work: Ints
     cut: Floats  # one element: the score from which arrivals enter
     numbers: Ints
+
+
+class Room(NamedTuple):
+    """Room for work that is over when a kernel returns."""
+
+    shared: Scratch
+    among: Ints  # the dominators of arrivals among themselves
+    order: Ints
+    spare: Ints
 
 
 # k, k_max, lower bound of the oldest object in the band, newest object that may be below the cut,
@@ -85,7 +96,7 @@ class SMA(Algorithm):
         setting = self.setting
         limit = view_size(setting, setting.k)
         return State(
-            grid(len(setting.weights or (1.0,)), setting.size if setting.counted else 1),
+            grid(setting.weights, setting.size if setting.counted else 1),
             ranked(1),
             np.zeros(1, np.int64),
             emission(setting.k, setting.changes),
@@ -97,10 +108,33 @@ class SMA(Algorithm):
     def advance(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
     ) -> Out:
-        state = self.state._replace(cells=roomy(self.state.cells, self.setting, steps))
-        terms = terms_of(scores, attributes, self.setting)
-        self.state, target = _advance(state, scores, terms, steps, target)
+        batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+        cells = roomy(self.state.cells, self.setting, steps)
+        limit = int(self.state.numbers[_LIMIT])
+        room = _room(cells, limit)
+        self._fit(cells, room)
+        step = _advance(self.state, room, batch, steps, target, 0)
+        while step < len(steps.stop):
+            if wasteful(cells):
+                cells = laid_out(cells, self.work)
+                room = _room(cells, limit)
+                self.state = self.state._replace(cells=cells)
+            elif self.setting.changes:
+                target = roomier_out(target, self.setting.k)
+            step = _advance(self.state, room, batch, steps, target, step)
         return target
+
+    def _fit(self, cells: Grid, room: Room) -> None:
+        """Make room for the largest band before it is cut down, and what is about to enter it."""
+        state = self.state
+        most = _CROWDED * int(state.numbers[_LIMIT]) + len(room.among)
+        need = min(most, len(cells.raw.score))
+        more = max(0, need - len(state.dominators))
+        self.state = state._replace(
+            cells=cells,
+            band=roomier(state.band, need),
+            dominators=np.concatenate([state.dominators, np.zeros(more, np.int64)]),
+        )
 
     def kept(self) -> Ints:  # noqa: D102
         return window_of(self.state.cells)
@@ -132,58 +166,52 @@ class SMA(Algorithm):
         assert max(needed - above, default=-1) <= state.numbers[_OUTSIDE], "5: the mark is off"
 
 
-@entry
+def _room(cells: Grid, limit: int) -> Room:
+    shared = scratch(cells, limit)
+    fresh = len(shared.fresh.score)
+    most = max(fresh, min(limit, len(cells.raw.score)))
+    return Room(
+        shared, np.empty(fresh, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    )
+
+
+@lean_entry
 def _advance(
-    state: State, scores: Floats, terms: Floats, steps: Steps, target: Out
-) -> tuple[State, Out]:
-    state = _with_room(state)
-    step = 0
-    while step < len(steps.stop):
-        if wasteful(state.cells):
-            cells = laid_out(state.cells, state.work)
-            state = _replaced(state, cells, state.band, state.dominators)
-        step, target = _run(state, scores, terms, steps, step, target)
-    return state, target
-
-
-@jit
-def _run(
-    state: State, scores: Floats, terms: Floats, steps: Steps, begin: int, target: Out
-) -> tuple[int, Out]:
-    """Take steps until the grid wants a new layout; return the step to go on with."""
+    state: State, room: Room, batch: Arrivals, steps: Steps, target: Out, step: int
+) -> int:
+    """Take in a batch from a step on; return the step before which to see to room and grid."""
     cells, band, numbers, work = state.cells, state.band, state.numbers, state.work
-    bounds, cut = cells.raw.bounds, state.cut
-    k, limit = numbers[_K], numbers[_LIMIT]
-    fresh = buffer(limit)
+    fresh, cut, scores = room.shared.fresh, state.cut, batch.score
+    k = numbers[_K]
+    position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
-    position = steps.stop[begin - 1] if begin else 0
-    for step in range(begin, len(steps.stop)):
+    while step < len(steps.stop):
+        if lacks_room(target, k, state.memory) or wasteful(cells):
+            return step
         first, stop = steps.first[step], steps.stop[step]
-        bounds[0] = max(bounds[0], first)
+        cells.raw.bounds[0] = max(cells.raw.bounds[0], first)
         if numbers[_OLDEST] < first:
             dirty = _expire(band, state.dominators, numbers, first) or dirty
-        insert(cells, scores, terms, position, stop)
-        threshold = cut[0]
+        insert(cells, batch, position, stop)
         for at in range(position, stop):
-            if scores[at] >= threshold:
+            if scores[at] >= cut[0]:
                 count = fresh.size[0]
                 fresh.score[count] = scores[at]
                 fresh.seq[count] = steps.base[0] + at
                 fresh.size[0] = count + 1
                 if count + 1 == len(fresh.score):
-                    dirty = _enter(state, fresh) or dirty
-                    threshold = cut[0]
+                    dirty = _enter(state, room) or dirty
             elif scores[at] == scores[at]:
                 numbers[_OUTSIDE] = steps.base[0] + at
         if fresh.size[0] > 0:
-            dirty = _enter(state, fresh) or dirty
+            dirty = _enter(state, room) or dirty
         position = stop
         if not steps.emit[step]:
             skip(target, step)
+            step += 1
             continue
-        short = band.size[0] < k and numbers[_OUTSIDE] >= first
-        if short:
-            _compute(state)
+        if band.size[0] < k and numbers[_OUTSIDE] >= first:
+            _compute(state, room)
             dirty = True
         elif numbers[_SLID] == 0 and first > 0:
             _cut_down(state)
@@ -191,25 +219,24 @@ def _run(
             numbers[_SLID] = 1
         work[SLIDES] += 1
         work[CANDIDATES] += band.size[0]
-        target = write(target, step, band, k, state.memory, dirty)
+        report(target, step, band, k, state.memory, dirty)
         dirty = False
-        if short and wasteful(cells):
-            return step + 1, target
-    return len(steps.stop), target
+        step += 1
+    return step
 
 
-@jit
-def _enter(state: State, fresh: Ranked) -> bool:
+@lean
+def _enter(state: State, room: Room) -> bool:
     """Merge arrivals into the band and count who dominates whom; tell if the k best changed.
 
     Arrivals are newer than every member, so each dominates all members that it does not rank
     behind.
     """
     band, dominators, k = state.band, state.dominators, state.numbers[_K]
+    fresh, among = room.shared.fresh, room.among
     rank(fresh)
     size, more = band.size[0], fresh.size[0]
-    among = np.empty(more, np.int64)
-    _count_newer(fresh.seq, more, among)
+    _count_newer(fresh.seq, more, among, room)
     place = place_of(band, fresh.score[0], fresh.seq[0])
     kept, before = place, 0
     for at in range(place, size):
@@ -251,13 +278,13 @@ def _enter(state: State, fresh: Ranked) -> bool:
     return bool(place < k)
 
 
-@jit
-def _compute(state: State) -> None:
+@lean
+def _compute(state: State, room: Room) -> None:
     """Make the band the skyband of the k_max best of the window, and move the cut there."""
     band, dominators, numbers = state.band, state.dominators, state.numbers
     k, limit, bounds = numbers[_K], numbers[_LIMIT], state.cells.raw.bounds
     before = band.size[0]
-    scan(state.cells, limit, band, state.work)
+    scan(state.cells, limit, band, room.shared, state.work)
     size = band.size[0]
     if size == limit:
         state.cut[0], numbers[_CUT] = band.score[size - 1], band.seq[size - 1]
@@ -265,7 +292,7 @@ def _compute(state: State) -> None:
     else:  # these are all there are
         state.cut[0], numbers[_CUT] = -np.inf, -1
         numbers[_OUTSIDE] = -1
-    _count_newer(band.seq, size, dominators)
+    _count_newer(band.seq, size, dominators, room)
     kept = 0
     for at in range(size):
         if dominators[at] < k:
@@ -278,7 +305,7 @@ def _compute(state: State) -> None:
     state.work[INSERTIONS] += kept - before
 
 
-@jit
+@lean
 def _cut_down(state: State) -> None:
     """Raise the cut to the k_max-th member of the band: dominators of the rest are above it too."""
     band, numbers = state.band, state.numbers
@@ -291,15 +318,17 @@ def _cut_down(state: State) -> None:
     state.work[DELETIONS] += size - limit
 
 
-@jit
-def _count_newer(seq: Ints, size: int, count: Ints) -> None:
+@lean
+def _count_newer(seq: Ints, size: int, count: Ints, room: Room) -> None:
     """For each object of a ranked list: how many before it are newer, its dominators.
 
     Merges ever longer runs, newest first; whoever is taken from the right run is dominated by what
     was taken from the left run already. O(size log size).
     """
-    count[:size] = 0
-    order, spare = np.arange(size), np.empty(size, np.int64)
+    order, spare = room.order, room.spare
+    for at in range(size):
+        count[at] = 0
+        order[at] = at
     width = 1
     while width < size:
         for begin in range(0, size, 2 * width):
@@ -317,7 +346,7 @@ def _count_newer(seq: Ints, size: int, count: Ints) -> None:
         width *= 2
 
 
-@jit
+@lean
 def _expire(band: Ranked, dominators: Ints, numbers: Ints, first: int) -> bool:
     """Drop expired objects, which dominate nobody; tell if one of the k best was among them."""
     kept = 0
@@ -336,25 +365,3 @@ def _expire(band: Ranked, dominators: Ints, numbers: Ints, first: int) -> bool:
     band.size[0] = kept
     numbers[_OLDEST] = oldest if kept else first
     return hit
-
-
-@jit
-def _with_room(state: State) -> State:
-    """Room for the largest band before it is cut down, and what is about to enter it."""
-    limit = state.numbers[_LIMIT]
-    most = _CROWDED * limit + len(buffer(limit).score)
-    room = min(most, len(state.cells.raw.score))
-    if room <= len(state.dominators):
-        return state
-    size = state.band.size[0]
-    score, seq = np.zeros(room), np.zeros(room, np.int64)
-    dominators = np.zeros(room, np.int64)
-    score[:size] = state.band.score[:size]
-    seq[:size] = state.band.seq[:size]
-    dominators[:size] = state.dominators[:size]
-    return _replaced(state, state.cells, Ranked(score, seq, state.band.size), dominators)
-
-
-@jit
-def _replaced(state: State, cells: Grid, band: Ranked, dominators: Ints) -> State:
-    return State(cells, band, dominators, state.memory, state.work, state.cut, state.numbers)

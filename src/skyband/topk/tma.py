@@ -8,21 +8,23 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.kernels.emission import Emission, Out, emission, skip, write
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
 from skyband.kernels.grid import (
+    Arrivals,
     Grid,
-    buffer,
+    Scratch,
     check_grid,
     grid,
     insert,
     laid_out,
     scan,
+    scratch,
     wasteful,
     window_of,
     with_room,
 )
-from skyband.kernels.jit import entry, jit
-from skyband.kernels.ranked import Ranked, absorb, better, grown, rank, ranked
+from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -77,7 +79,7 @@ class TMA(Algorithm):
         setting = self.setting
         limit = view_size(setting, 2 * setting.k)
         return State(
-            grid(len(setting.weights or (1.0,)), setting.size if setting.counted else 1),
+            grid(setting.weights, setting.size if setting.counted else 1),
             ranked(min(limit, 1024)),
             emission(setting.k, setting.changes),
             counters(),
@@ -87,9 +89,19 @@ class TMA(Algorithm):
     def advance(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
     ) -> Out:
-        state = self.state._replace(cells=roomy(self.state.cells, self.setting, steps))
-        terms = terms_of(scores, attributes, self.setting)
-        self.state, target = _advance(state, scores, terms, steps, target)
+        batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+        cells = roomy(self.state.cells, self.setting, steps)
+        limit = int(self.state.numbers[_LIMIT])
+        best = roomier(self.state.best, min(limit, len(cells.raw.score)))
+        self.state = self.state._replace(cells=cells, best=best)
+        step = _advance(self.state, scratch(cells, limit), batch, steps, target, 0)
+        while step < len(steps.stop):
+            if wasteful(cells):
+                cells = laid_out(cells, self.work)
+                self.state = self.state._replace(cells=cells)
+            elif self.setting.changes:
+                target = roomier_out(target, self.setting.k)
+            step = _advance(self.state, scratch(cells, limit), batch, steps, target, step)
         return target
 
     def kept(self) -> Ints:  # noqa: D102
@@ -129,49 +141,25 @@ def roomy(cells: Grid, setting: Setting, steps: Steps) -> Grid:
     return with_room(cells, int((steps.base[0] + steps.stop - steps.first).max()))
 
 
-def terms_of(scores: Floats, attributes: Floats | None, setting: Setting) -> Floats:
-    """Weight times attribute, one column per axis of the grid."""
-    weights = setting.weights
-    if attributes is None or weights is None or len(weights) == 1:
-        return scores.reshape(-1, 1)
-    with np.errstate(invalid="ignore", over="ignore"):  # such a row may have no score at all
-        return np.ascontiguousarray(attributes * np.array(weights))
-
-
-@entry
+@lean_entry
 def _advance(
-    state: State, scores: Floats, terms: Floats, steps: Steps, target: Out
-) -> tuple[State, Out]:
-    memory, work, numbers = state.memory, state.work, state.numbers
-    best = grown(state.best, min(numbers[_LIMIT], len(state.cells.raw.score)))
-    state = State(state.cells, best, memory, work, numbers)
-    step = 0
-    while step < len(steps.stop):
-        if wasteful(state.cells):
-            state = State(laid_out(state.cells, work), best, memory, work, numbers)
-        step, target = _run(state, scores, terms, steps, step, target)
-    return state, target
-
-
-@jit
-def _run(
-    state: State, scores: Floats, terms: Floats, steps: Steps, begin: int, target: Out
-) -> tuple[int, Out]:
-    """Take steps until the grid wants a new layout; return the step to go on with."""
+    state: State, room: Scratch, batch: Arrivals, steps: Steps, target: Out, step: int
+) -> int:
+    """Take in a batch from a step on; return the step before which to see to room and grid."""
     cells, best, numbers, work = state.cells, state.best, state.numbers, state.work
-    bounds = cells.raw.bounds
+    fresh, bounds, scores = room.fresh, cells.raw.bounds, batch.score
     k, limit = numbers[_K], numbers[_LIMIT]
-    fresh = buffer(limit)
+    position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
-    position = steps.stop[begin - 1] if begin else 0
-    for step in range(begin, len(steps.stop)):
+    while step < len(steps.stop):
+        if lacks_room(target, k, state.memory) or wasteful(cells):
+            return step
         first, stop = steps.first[step], steps.stop[step]
         bounds[0] = max(bounds[0], first)
         if numbers[_OLDEST] < first:
             dirty = _expire(best, numbers, first) or dirty
-        insert(cells, scores, terms, position, stop)
+        insert(cells, batch, position, stop)
         threshold = _threshold(best, numbers, first)
-        outside = numbers[_OUTSIDE]
         for at in range(position, stop):
             if scores[at] >= threshold:
                 count = fresh.size[0]
@@ -179,37 +167,33 @@ def _run(
                 fresh.seq[count] = steps.base[0] + at
                 fresh.size[0] = count + 1
                 if count + 1 == len(fresh.score):
-                    numbers[_OUTSIDE] = outside
                     dirty = _merge(best, fresh, numbers, work) or dirty
-                    outside = numbers[_OUTSIDE]
                     threshold = _threshold(best, numbers, first)
             elif scores[at] == scores[at]:
-                outside = steps.base[0] + at
-        numbers[_OUTSIDE] = outside
+                numbers[_OUTSIDE] = steps.base[0] + at
         if fresh.size[0] > 0:
             dirty = _merge(best, fresh, numbers, work) or dirty
         position = stop
         if not steps.emit[step]:
             skip(target, step)
+            step += 1
             continue
-        short = best.size[0] < k and numbers[_OUTSIDE] >= first
-        if short:
+        if best.size[0] < k and numbers[_OUTSIDE] >= first:
             work[INSERTIONS] -= best.size[0]
-            scan(cells, limit, best, work)
+            scan(cells, limit, best, room, work)
             work[INSERTIONS] += best.size[0]
             numbers[_OLDEST] = first
             numbers[_OUTSIDE] = bounds[1] - 1 if best.size[0] == limit else -1
             dirty = True
         work[SLIDES] += 1
         work[CANDIDATES] += best.size[0]
-        target = write(target, step, best, k, state.memory, dirty)
+        report(target, step, best, k, state.memory, dirty)
         dirty = False
-        if short and wasteful(cells):
-            return step + 1, target
-    return len(steps.stop), target
+        step += 1
+    return step
 
 
-@jit
+@lean
 def _threshold(view: Ranked, numbers: Ints, first: int) -> float:
     """The score from which an arrival is sure to be among the best."""
     size = view.size[0]
@@ -218,7 +202,7 @@ def _threshold(view: Ranked, numbers: Ints, first: int) -> float:
     return view.score[size - 1] if size > 0 else np.inf
 
 
-@jit
+@lean
 def _merge(view: Ranked, fresh: Ranked, numbers: Ints, work: Ints) -> bool:
     """Merge arrivals into the view; tell whether the k best have changed."""
     k, limit = numbers[_K], numbers[_LIMIT]
@@ -237,7 +221,7 @@ def _merge(view: Ranked, fresh: Ranked, numbers: Ints, work: Ints) -> bool:
     return changed
 
 
-@jit
+@lean
 def _expire(view: Ranked, numbers: Ints, first: int) -> bool:
     """Drop expired objects from the view; tell whether one of the k best was among them."""
     kept = 0
