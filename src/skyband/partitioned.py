@@ -1,0 +1,290 @@
+"""One query per partition key, over rows that come key by key.
+
+A file is bounded, so a reader can sort it by key; then one monitor at a time is enough, and with
+a trick a single monitor is enough for all keys: every key gets a stretch of its own on one *line*
+of time, far enough from its neighbours that no window reaches over. Kernels see one stream with
+gaps, and a hundred thousand keys cost what one costs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skyband.errors import DataError
+from skyband.intake import Dropped, id_column, time_column
+from skyband.monitor import Monitor
+from skyband.order import Bools, Ints
+from skyband.panes import Panes, Steps, TimeSteps
+from skyband.planner import Plan, plan
+from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.results import Ranked
+
+_LONGEST = 1 << 60  # a line is left for a new one before its times pass this
+_BATCH = 32_768  # rows per push into the monitor: small enough that its waiting rows stay few
+
+
+@dataclass(frozen=True)
+class RankedByKey:
+    """The windows that one push answered: ``key`` holds the key of each window of ``ranked``.
+
+    Windows stand in the order of their keys, and of their ends within a key.
+    """
+
+    key: Ints
+    ranked: Ranked
+
+
+class Partitioned:
+    """Answers one continuous top-k query per key.
+
+    Rows must come key by key, in ascending order of the keys' numbers, and in sequence within a
+    key: in arrival order for count windows, in time order for time windows. ``dropped`` counts
+    what was not ranked. Count windows number the key's own arrivals.
+
+    Complexity: that of a monitor over all rows, whatever the number of keys; space: that of one
+    monitor.
+
+    >>> import numpy as np
+    >>> from skyband import TopK, last
+    >>> from skyband.partitioned import Partitioned
+    >>> engine = Partitioned(TopK(k=1, window=last(count=2)))
+    >>> columns = {"keys": np.array([0, 0, 7, 7]), "ids": np.array([0, 2, 1, 3])}
+    >>> for part in [*engine.push(np.array([3.0, 9.0, 4.0, 1.0]), **columns), *engine.finish()]:
+    ...     for key, window in zip(part.key, part.ranked):
+    ...         print(key, window)
+    0 [0, 2) 1. 9 (id 2)
+    7 [0, 2) 1. 4 (id 1)
+    """
+
+    def __init__(self, query: TopK, algorithm: str = "auto") -> None:
+        self.query = query
+        self.plan = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
+        self._counted = isinstance(query.window, CountWindow)
+        self._left_out = Dropped()  # on earlier lines, and before any line
+        self._line = _Line(query, self.plan.algorithm)
+        self._last: tuple[int, int] | None = None  # key and place of the newest row
+
+    @property
+    def dropped(self) -> Dropped:
+        """Rows that were not ranked, by reason."""
+        before, now = self._left_out, self._line.monitor.dropped
+        return Dropped(
+            before.null_score + now.null_score,
+            before.nan_score + now.nan_score,
+            before.null_time,
+        )
+
+    def push(self, scores: Any, *, keys: Any, ids: Any, times: Any = None) -> list[RankedByKey]:
+        """Take in rows and return the windows that they complete, in one part or more.
+
+        ``keys`` are whole numbers that stand for the keys, ``ids`` are reported; ``times`` belong
+        to time windows. A window of a key is complete when the key's rows have passed its end, or
+        when another key has begun. Arrays are NumPy or Arrow.
+
+        Raises :class:`DataError` if the rows are not in sequence, before anything is taken in.
+        """
+        rows = len(scores)
+        key, number = id_column(keys, rows), id_column(ids, rows)
+        if self._counted:
+            place = self._arrivals(key)
+        elif times is None:
+            raise DataError("no times", "a time per row", "push(scores, times=...)")
+        else:
+            unit = self.query.window.unit if isinstance(self.query.window, TimeWindow) else ""
+            place, missing = time_column(times, rows, unit)
+            if missing is not None and missing.any():
+                self._left_out.null_time += int(missing.sum())
+                there = np.flatnonzero(~missing)
+                key, number, place = key[there], number[there], place[there]
+                scores = scores.take(there)
+        self._check(key, place)
+        found: list[RankedByKey] = []
+        for low in range(0, len(key), _BATCH):
+            part = slice(low, low + _BATCH)
+            found += self._advance(scores[part], key[part], number[part], place[part])
+        return found
+
+    def finish(self) -> list[RankedByKey]:
+        """Answer the windows that are still open. Nothing can be pushed after that."""
+        return [self._line.finish()]
+
+    def _arrivals(self, key: Ints) -> Ints:
+        """Each row's arrival number within its key."""
+        at = np.arange(len(key), dtype=np.int64)
+        fresh = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+        before = np.zeros(len(fresh), dtype=np.int64)
+        if len(key) and self._last is not None and self._last[0] == key[0]:
+            before[0] = self._last[1] + 1
+        return at - np.repeat(fresh - before, np.diff(np.append(fresh, len(key))))
+
+    def _check(self, key: Ints, place: Ints) -> None:
+        if not len(key):
+            return
+        if self._last is not None:
+            key = np.concatenate([[self._last[0]], key])
+            place = np.concatenate([[self._last[1]], place])
+        step = np.diff(key)
+        if bool(np.any((step < 0) | ((step == 0) & (np.diff(place) < 0)))):
+            raise DataError(
+                "rows that go back to an earlier key or time",
+                "rows sorted by key, and by time within a key",
+                "sort them before pushing",
+            )
+        if bool(np.any((place >= _LONGEST) | (place <= -_LONGEST))):
+            raise DataError(
+                "a time beyond 2**60", "times closer to zero", "subtract a common start"
+            )
+        self._last = (int(key[-1]), int(place[-1]))
+
+    def _advance(self, scores: Any, key: Ints, id: Ints, place: Ints) -> list[RankedByKey]:
+        """Lay rows on the line; begin a new line, between two keys, when this one is full."""
+        begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+        if self._line.room_for(key, place, begins):
+            return [self._line.push(scores, key, id, place, begins)]
+        found = []
+        for low, high in itertools.pairwise([*begins.tolist(), len(key)]):
+            part = slice(low, high)
+            if not self._line.room_for(key[part], place[part], begins[:1]):
+                found.append(self._line.finish())
+                self._left_out = self.dropped
+                self._line = _Line(self.query, self.plan.algorithm)
+            rows = (scores[part], key[part], id[part], place[part])
+            found.append(self._line.push(*rows, begins[:1]))
+        return found
+
+
+class _Stretches(TimeSteps):
+    """Maintains which stretch of the line belongs to which key.
+
+    Invariants: (1) stretches ascend and do not overlap; (2) between two stretches there is a
+    window that holds nothing, in which the last objects of a key leave.
+    """
+
+    def __init__(self, panes: Panes, farewell: bool, wait: int) -> None:
+        super().__init__(panes, farewell)
+        self.wait = wait  # windows of a key that are not answered, because they are not full
+        self.key = np.empty(0, np.int64)
+        self.begin = np.empty(0, np.int64)  # first window of the stretch, on the line
+        self.shift = np.empty(0, np.int64)  # window on the line minus window of the key
+        self.upto = np.empty(0, np.int64)  # last window of the stretch, on the line
+        self.newest = np.empty(0, np.int64)  # newest place of the key
+
+    def needed(self, key: Ints, place: Ints, begins: Ints) -> float:
+        """Windows that these rows need on the line, roughly."""
+        last = np.append(begins[1:], len(key)) - 1
+        spans = place[last] - place[begins] + 0.0
+        return float(spans.sum()) / self.panes.slide + (self.panes.span + 4) * len(begins)
+
+    def lay(self, key: Ints, place: Ints, begins: Ints) -> Ints:
+        """Give each new key a stretch; return the rows' places on the line.
+
+        ``begins`` tells where each key's rows begin. The newest stretch so far is remembered until
+        its last windows are answered; older ones are forgotten.
+        """
+        panes = self.panes
+        newest = place[np.append(begins[1:], len(key)) - 1]
+        enter, leave = panes.first_windows(place[begins]), panes.last_windows(newest)
+        start, known = 1, 0
+        if len(self.key) and int(self.key[-1]) == int(key[0]):
+            start = int(self.begin[-1])
+            enter[0] = start - int(self.shift[-1])
+        elif len(self.key):
+            start, known = int(self.upto[-1]) + 2, 1
+        begin = start + np.cumsum(leave - enter + 2) - (leave - enter + 2)
+        old = slice(len(self.key) - known, None)
+        self.key = np.append(self.key[old], key[begins])
+        self.begin = np.append(self.begin[old], begin)
+        self.shift = np.append(self.shift[old], begin - enter)
+        self.upto = np.append(self.upto[old], begin - enter + leave)
+        self.newest = np.append(self.newest[old], newest)
+        rows = np.diff(np.append(begins, len(key)))
+        laid: Ints = place + np.repeat(begin - enter, rows) * panes.slide
+        return laid
+
+    def owner(self, window: Ints) -> Ints:
+        """The stretch in which each window of the line lies."""
+        return np.searchsorted(self.begin, window, side="right") - 1
+
+    def cut(self, times: Ints, closed: int) -> Steps:
+        """As ever; windows before a key's first full one are passed over."""
+        steps = super().cut(times, closed)
+        if not self.wait or not len(steps.window):
+            return steps
+        full = steps.window - self.shift[self.owner(steps.window)] > self.wait
+        return steps._replace(emit=steps.emit & full)
+
+
+class _Line:
+    """One monitor over one line of time on which keys follow each other."""
+
+    def __init__(self, query: TopK, algorithm: str) -> None:
+        window = query.window
+        self.query = query
+        self.counted = isinstance(window, CountWindow)
+        self.offset = window.offset if isinstance(window, TimeWindow) else 0
+        flat = TimeWindow(window.size, window.slide, self.offset, "tick")
+        wait = 0
+        if isinstance(window, CountWindow) and window.full:
+            wait = -(-window.size // window.slide) - 1
+        panes = Panes(window.size, window.slide, self.offset)
+        self.stretches = _Stretches(panes, query.emit == "changes", wait)
+        self.monitor = Monitor(replace(query, window=flat), algorithm)
+        self.monitor._steps = self.stretches
+
+    def room_for(self, key: Ints, place: Ints, begins: Ints) -> bool:
+        """Whether the line is long enough for these rows; a key never changes lines."""
+        stretches = self.stretches
+        used = 0
+        if len(stretches.key):
+            used = int(stretches.upto[-1])
+            if len(begins) == 1 and int(stretches.key[-1]) == int(key[0]):
+                return True
+        elif len(begins) == 1:
+            return True
+        need = used + stretches.needed(key, place, begins)
+        return need * stretches.panes.slide < _LONGEST
+
+    def push(self, scores: Any, key: Ints, id: Ints, place: Ints, begins: Ints) -> RankedByKey:
+        """Take in rows; the windows of all keys but the last are complete."""
+        laid = self.stretches.lay(key, place, begins)
+        # none of a key's arrival numbers comes twice; the last of its times may
+        watermark = int(laid[-1]) + (1 if self.counted else 0)
+        return self._by_key(self.monitor.push(scores, ids=id, times=laid, watermark=watermark))
+
+    def finish(self) -> RankedByKey:
+        """Answer what is left."""
+        return self._by_key(self.monitor.finish())
+
+    def _by_key(self, found: Ranked) -> RankedByKey:
+        """Turn windows of the line into windows of the keys."""
+        stretches, panes = self.stretches, self.stretches.panes
+        window = (found.window_end - panes.offset) // panes.slide
+        owner = stretches.owner(window)
+        back = stretches.shift[owner] * panes.slide if len(owner) else owner
+        end = found.window_end - back
+        start = end - panes.size
+        if not self.counted:
+            timed = isinstance(self.query.window, TimeWindow) and self.query.window.unit == "us"
+            time = found.time
+            if time is not None:
+                time = time - np.repeat(back, np.diff(found.offsets))
+            whole = replace(found, window_start=start, window_end=end, time=time, timed=timed)
+            return RankedByKey(stretches.key[owner], whole)
+        # on the line a key's windows slide on after its last arrival; in truth they stop there
+        there = end <= stretches.newest[owner] + 1 if len(owner) else np.ones(0, np.bool_)
+        counts = np.diff(found.offsets)
+        rows: Bools = np.repeat(there, counts)
+        kept = Ranked(
+            window_start=np.maximum(start[there], 0),
+            window_end=end[there],
+            offsets=np.concatenate([[0], np.cumsum(counts[there])]),
+            score=found.score[rows],
+            id=found.id[rows],
+            ranks=None if found.ranks is None else found.ranks[rows],
+            previous_rank=None if found.previous_rank is None else found.previous_rank[rows],
+        )
+        return RankedByKey(stretches.key[owner][there], kept)
