@@ -1,0 +1,70 @@
+"""The command line: ``skyband top``, ``explain``, ``generate``, ``bench``.
+
+``app`` declares the commands, one module each does the work. ``options`` turns words into a query,
+``reading`` opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking``
+runs the local engine, ``records`` and ``tables`` print. Nothing heavy is imported before a command
+runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+
+from skyband.errors import SkybandError
+
+__all__ = ["main"]
+
+_WRONG, _INTERRUPTED, _UNREAD = 2, 130, 1
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0: done; 2: something about the command, the file or the data is wrong, told in one line on
+    stderr; 130: interrupted; 1: the reader of our output went away.
+    """
+    from skyband.cli.app import app
+
+    try:
+        code = app(
+            args=None if arguments is None else list(arguments),
+            prog_name="skyband",
+            standalone_mode=False,
+        )
+        sys.stdout.flush()
+    except SkybandError as error:
+        return _fail(str(error))
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _silence()
+        return _UNREAD
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return _usage(error)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(message: str) -> int:
+    print(f"skyband: {' '.join(message.split())}", file=sys.stderr)
+    return _WRONG
+
+
+def _usage(error: Exception) -> int:
+    """Tell what the command line parser found, with the place where help is."""
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "skyband"
+    found = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    if not found or "\n" in found:  # no command at all: the message is the help
+        found = "no command was given"
+    return _fail(f"{found[0].lower()}{found[1:]}; fix: see '{path} --help'")
+
+
+def _silence() -> None:
+    """Nobody reads our output any more: let nothing be written at exit either."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

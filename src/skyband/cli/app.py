@@ -1,0 +1,250 @@
+"""The commands and their options; each imports what it needs when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="skyband",
+    help="Continuous top-k queries over data streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_QUERY, _OUTPUT = "The query", "Where and how"
+
+K = Annotated[
+    str, typer.Option("--k", metavar="K", help="How many of each window.", rich_help_panel=_QUERY)
+]
+Last = Annotated[
+    str | None,
+    typer.Option(
+        "--last",
+        metavar="N",
+        help="A count window: the last N rows.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="The time of a row: a column, or a SQL expression, of timestamps or whole numbers.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        metavar="DURATION",
+        help="A time window: '1 hour', '90 s', or a number in the time column's own unit.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Slide = Annotated[
+    str | None,
+    typer.Option(
+        "--slide",
+        metavar="N|DURATION",
+        help="How far apart windows are; the window itself if left out: no overlap.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset",
+        metavar="DURATION",
+        help="Shift the ends of time windows.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full", help="Answer count windows only once they are full.", rich_help_panel=_QUERY
+    ),
+]
+PartitionBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition-by",
+        metavar="COLUMN",
+        help="Rank each value of this column by itself; may be repeated.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Emit = Annotated[
+    str,
+    typer.Option(
+        "--emit",
+        metavar="all|changes",
+        help="Whole rankings, or what entered, left or moved since the window before.",
+        rich_help_panel=_QUERY,
+    ),
+]
+Algorithm = Annotated[
+    str,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help="auto, sap, sap-dynamic, sap-equal, mintopk, pretopk, sma, tma, kskyband, recompute.",
+        rich_help_panel=_QUERY,
+    ),
+]
+
+
+@app.callback(invoke_without_command=True)
+def skyband(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Continuous top-k queries over data streams."""
+    if version:
+        import skyband
+
+        print(f"skyband {skyband.__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def top(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input."),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="EXPRESSION",
+            help="The score: a SQL expression over the file's columns, such as 'price * volume'.",
+            rich_help_panel=_QUERY,
+        ),
+    ],
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: Algorithm = "auto",
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine", metavar="local", help="What computes it.", rich_help_panel=_OUTPUT
+        ),
+    ] = "local",
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="table|csv|json",
+            help="A table of the last windows (default), or all of them, exactly.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(
+            "--out",
+            metavar="FILE",
+            help="Write to a file; .csv and .json set the format.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
+) -> None:
+    """Rank the rows of a file: the k best scores of each window.
+
+    Example: skyband top trades.parquet --k 3 --by 'price * volume' --last 1000 --slide 100
+    """
+    from skyband.cli import options
+    from skyband.cli import top as command
+
+    span = options.window(last, time, window, slide, offset, full)
+    query = options.query(k, span, emit)
+    asked = command.Asked(by, time, partition_by or [], options.algorithm(algorithm), query)
+    command.run(file, asked, engine, format, out)
+
+
+@app.command()
+def explain(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE", help="A file to check the query against.", show_default=False
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option("--by", metavar="EXPRESSION", help="The score.", rich_help_panel=_QUERY),
+    ] = None,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: Algorithm = "auto",
+    as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
+) -> None:
+    """Tell how a query would be answered: panes, algorithm and why, expected candidates."""
+    from skyband.cli import explain as command
+    from skyband.cli import options
+    from skyband.cli.top import Asked
+
+    span = options.window(last, time, window, slide, offset, full)
+    query = options.query(k, span, emit)
+    asked = Asked(by, time, partition_by or [], options.algorithm(algorithm), query)
+    command.run(file, asked, as_json)
+
+
+@app.command()
+def generate(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="time_u, time_r, stock, trip, planet, gmti or flights (real)."
+        ),
+    ],
+    rows: Annotated[
+        str, typer.Option("--rows", metavar="N", help="How many rows: 1000, 1_000 or 1e3.")
+    ],
+    out: Annotated[
+        str, typer.Option("--out", metavar="FILE", help="A .csv, .parquet or .jsonl file.")
+    ],
+    seed: Annotated[str, typer.Option("--seed", metavar="S", help="Same seed, same rows.")] = "0",
+    rate: Annotated[
+        str, typer.Option("--rate", metavar="even|bursty", help="How rows arrive in time.")
+    ] = "even",
+) -> None:
+    """Write a data set to a file: seeded streams as in the papers, and small real data."""
+    from skyband.cli import generate as command
+
+    command.run(name, rows, seed, out, rate)
+
+
+@app.command()
+def bench(
+    words: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME [WHAT]...", help="scan, paper sap, paper mintopk, ..."),
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")] = False,
+) -> None:
+    """Run a benchmark of the repository, beside the papers' figures where there are any."""
+    from skyband.cli import bench as command
+
+    raise typer.Exit(command.run(words, quick, as_json))

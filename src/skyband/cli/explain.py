@@ -1,0 +1,217 @@
+"""``skyband explain``: panes, algorithm and why, expected candidates; in words or as JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from skyband.cli import expressions, options
+from skyband.cli.reading import MisreadError, Source
+from skyband.cli.top import Asked, question
+from skyband.durations import spoken
+from skyband.panes import Panes
+from skyband.planner import Plan, plan
+from skyband.query import CountWindow, TimeWindow
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a file tells: its rows, the time they span (time windows) and its keys."""
+
+    file: str
+    columns: str
+    rows: int
+    span: int | None
+    keys: int | None
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Objects per window, and candidates of each algorithm for scores in random order."""
+
+    window: float
+    slide: float
+    kskyband: int
+    mintopk: int
+    mintopk_most: int
+    sap: int
+
+
+def run(file: str | None, asked: Asked, as_json: bool) -> None:
+    """Print the plan of a query, with what the file tells if there is one."""
+    seen = None
+    if file is not None:
+        with Source(file) as source:
+            try:
+                seen = look(source, asked)
+            except MisreadError:
+                source.look_at_all()
+                seen = look(source, asked)
+    chosen = (
+        plan(asked.query)
+        if asked.algorithm == "auto"
+        else Plan(asked.algorithm, ("asked for by name",))
+    )
+    objects = objects_per_window(asked, seen)
+    guess = None if objects is None else expected(asked, objects)
+    if as_json:
+        print(json.dumps([_record(asked, seen, chosen, guess)], indent=1, ensure_ascii=False))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, words in _words(asked, seen, chosen, guess):
+        table.add_row(name, Text(words))
+    Console(highlight=False).print(table)
+
+
+def look(source: Source, asked: Asked) -> Seen:
+    """Check what is asked against a file, and count what matters in it."""
+    if asked.by is not None:
+        question(source, asked)
+    parts = ["count(*)", "NULL", "NULL"]
+    if asked.time is not None:
+        found = expressions.time(source, asked.time)
+        if found.integers is not None:
+            options.require_unit(asked.query.window, found.integers, asked.time)
+        parts[1] = f"max({found.sql}) - min({found.sql})"
+    keys = expressions.keys(source, asked.partition_by)
+    if keys:
+        names = ", ".join(key.quoted for key in keys)
+        parts[2] = f"(SELECT count(*) FROM (SELECT DISTINCT {names} FROM {source.scan}))"
+    rows, span, distinct = source.single(f"SELECT {', '.join(parts)} FROM {source.scan}")
+    columns = ", ".join(f"{column.name} {column.type}" for column in source.columns)
+    return Seen(source.shown, columns, rows, span, distinct)
+
+
+def objects_per_window(asked: Asked, seen: Seen | None) -> float | None:
+    """How many objects a window holds, on average; None if nobody can know."""
+    window = asked.query.window
+    if isinstance(window, CountWindow):
+        return float(window.size)
+    if seen is None or seen.span is None or not seen.rows:
+        return None
+    rows = seen.rows / (seen.keys or 1)
+    return max(1.0, min(rows, rows * window.size / max(seen.span, 1)))
+
+
+def expected(asked: Asked, objects: float) -> Expected:
+    """Candidates for scores in random order.
+
+    The k-skyband holds k(1 + ln(n/k)) objects; MinTopk about 2k where the slide is much longer
+    than k, at most k for each of the ceil(n/s) open windows; SAP k for each of its
+    m* = ceil(sqrt(n / max(s, k))) partitions.
+    """
+    k, window = asked.query.k, asked.query.window
+    slide = objects * window.slide / window.size
+    most = k * math.ceil(window.size / window.slide)
+    skyband = k * (1 + math.log(objects / k)) if objects > k else objects
+    sap = k * math.ceil(math.sqrt(objects / max(slide, k)))
+    return Expected(
+        objects,
+        slide,
+        *(math.ceil(min(objects, count)) for count in (skyband, min(2 * k, most), most, sap)),
+    )
+
+
+def _words(
+    asked: Asked, seen: Seen | None, chosen: Plan, guess: Expected | None
+) -> list[tuple[str, str]]:
+    query = asked.query
+    each = f", for each {' and '.join(asked.partition_by)}" if asked.partition_by else ""
+    by = f" by {asked.by}" if asked.by else ""
+    words = [("query", f"{query}{by}{each}")]
+    if seen is not None:
+        keys = f", {seen.keys:,} keys" if seen.keys is not None else ""
+        words.append(("file", f"{seen.file}: {seen.rows:,} rows{keys}"))
+        words.append(("columns", seen.columns))
+    words.append(("panes", _panes(asked)))
+    words.append(("algorithm", f"{chosen.algorithm}"))
+    words += [("because" if not at else "", reason) for at, reason in enumerate(chosen.reasons)]
+    if guess is None:
+        words.append(
+            ("candidates", "depend on how many objects a window holds: name a FILE to find out")
+        )
+        return words
+    held = f"{guess.window:,.0f} objects per window, {guess.slide:,.0f} per slide"
+    words += [
+        ("candidates", f"{held}; kept for scores in random order:"),
+        ("", f"k-skyband: about {guess.kskyband:,}, that is k(1 + ln(n/k))"),
+        ("", f"MinTopk: {_mintopk(query.k, guess)}"),
+        ("", f"SAP: about {guess.sap:,}, k for each of its partitions"),
+    ]
+    return words
+
+
+def _mintopk(k: int, guess: Expected) -> str:
+    most = f"at most {guess.mintopk_most:,}, k for each open window"
+    if guess.slide >= 10 * k:
+        return f"about {guess.mintopk:,}, since the slide is much longer than k; {most}"
+    return f"more than {guess.mintopk:,}, since the slide is not much longer than k; {most}"
+
+
+def _panes(asked: Asked) -> str:
+    """Lengths of the panes and how many make a window."""
+    window = asked.query.window
+    lengths = [_length(window, length) for length in _pane_lengths(asked)]
+    count = _panes_per_window(asked)
+    if len(lengths) == 1:
+        return f"{lengths[0]} each, {count:,} in a window"
+    return (
+        f"{lengths[0]} and {lengths[1]} in turn, {count:,} in a window: "
+        "the slide does not divide the window"
+    )
+
+
+def _length(window: CountWindow | TimeWindow, length: int) -> str:
+    if isinstance(window, CountWindow):
+        return f"{length:,} object{'' if length == 1 else 's'}"
+    return spoken(length) if window.unit == "us" else f"{length:,} ticks"
+
+
+def _pane_lengths(asked: Asked) -> tuple[int, ...]:
+    window = asked.query.window
+    return Panes(window.size, window.slide).lengths
+
+
+def _panes_per_window(asked: Asked) -> int:
+    window = asked.query.window
+    whole, rest = divmod(window.size, window.slide)
+    return 2 * whole + 1 if rest else whole
+
+
+def _record(
+    asked: Asked, seen: Seen | None, chosen: Plan, guess: Expected | None
+) -> dict[str, Any]:
+    window = asked.query.window
+    lengths = _pane_lengths(asked)
+    counted = isinstance(window, CountWindow)
+    return {
+        "query": str(asked.query),
+        "window_kind": "count" if counted else "time",
+        "unit": "object" if isinstance(window, CountWindow) else window.unit,
+        "window": window.size,
+        "slide": window.slide,
+        "k": asked.query.k,
+        "emit": asked.query.emit,
+        "by": asked.by,
+        "partition_by": ", ".join(asked.partition_by) or None,
+        "rows": None if seen is None else seen.rows,
+        "keys": None if seen is None else seen.keys,
+        "pane": lengths[0],
+        "second_pane": lengths[1] if len(lengths) > 1 else None,
+        "panes_per_window": _panes_per_window(asked),
+        "algorithm": chosen.algorithm,
+        "reasons": "; ".join(chosen.reasons),
+        "objects_per_window": None if guess is None else guess.window,
+        "candidates_kskyband": None if guess is None else guess.kskyband,
+        "candidates_mintopk": None if guess is None else guess.mintopk,
+        "candidates_mintopk_most": None if guess is None else guess.mintopk_most,
+        "candidates_sap": None if guess is None else guess.sap,
+    }

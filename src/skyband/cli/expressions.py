@@ -1,0 +1,155 @@
+"""Checking what a query is to evaluate, before any row is read: scores, times, partition keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from skyband.cli.reading import Column, Source, first_line
+from skyband.errors import DataError, QueryError
+
+_NUMBERS = re.compile(
+    r"(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\))"
+)
+_INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
+_MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
+_MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
+_NOT_SCALAR = {
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window function",
+    "STAR": "a star",
+    "PARAMETER": "a parameter",
+}
+
+
+@dataclass(frozen=True)
+class Time:
+    """A time expression, as microseconds or as ticks; unknown for a file without rows."""
+
+    sql: str
+    integers: bool | None
+
+
+def score(source: Source, text: str) -> str:
+    """The SQL of ``--by``, which must be one number per row."""
+    sql = _scalar(source, text, "--by")
+    if sql is None:
+        return "NULL"
+    found = _type(source, sql)
+    if _NUMBERS.fullmatch(found) or (found != "BOOLEAN" and source.empty):
+        return sql
+    fix = "rank by a number, such as --by 'price * volume'"
+    if found == "VARCHAR":
+        fix = f"turn it into a number: --by 'TRY_CAST({text} AS DOUBLE)'"
+    elif found == "BOOLEAN":
+        fix = f"turn it into a number: --by 'CAST({text} AS INTEGER)'"
+    elif _MOMENTS.fullmatch(found):
+        fix = f"turn it into a number: --by 'epoch({text})'"
+    raise DataError(f"--by {text!r} is of type {found}", "a number", fix)
+
+
+def time(source: Source, text: str) -> Time:
+    """The SQL of ``--time``, which must be a timestamp, a date or a whole number per row."""
+    sql = _scalar(source, text, "--time")
+    if sql is None:
+        return Time("CAST(NULL AS BIGINT)", None)
+    found = _type(source, sql)
+    if _MOMENTS.fullmatch(found):
+        return Time(f"epoch_us({sql}\n)", False)
+    if _INTEGERS.fullmatch(found):
+        return Time(f"CAST(({sql}\n) AS BIGINT)", True)
+    if source.empty:
+        return Time("CAST(NULL AS BIGINT)", None)
+    fix = f"turn it into a timestamp: --time 'CAST({text} AS TIMESTAMP)'"
+    if found == "VARCHAR":
+        fix += f" or --time \"strptime({text}, '%d.%m.%Y %H:%M')\""
+    elif _NUMBERS.fullmatch(found):
+        fix = f"turn it into a timestamp: --time 'to_timestamp({text})' if it counts seconds"
+    raise DataError(f"--time {text!r} is of type {found}", "a timestamp or a whole number", fix)
+
+
+def keys(source: Source, names: list[str]) -> list[Column]:
+    """The columns of ``--partition-by``."""
+    found = []
+    for name in names:
+        column = source.column(name)
+        if column is None:
+            raise source.no_column(name, "--partition-by")
+        if column not in found:
+            found.append(column)
+    return found
+
+
+def _scalar(source: Source, text: str, option: str) -> str | None:
+    """The SQL of one scalar expression; None if a file without rows has no types for it."""
+    import duckdb
+
+    column = source.column(text.strip())
+    if column is not None:
+        return column.quoted
+    _check_shape(source, text, option)
+    try:
+        # a WHERE clause takes whatever is a value per row, and no aggregates
+        source.bind(f"SELECT 1 FROM {source.scan} WHERE ((\n{text}\n)) IS NOT NULL")
+    except duckdb.Error as error:
+        said = first_line(error)
+        missing = _MISSING.search(said)
+        if missing:
+            raise source.no_column(missing.group(1), option) from None
+        if "aggregates" in said:
+            raise _not_scalar(text, option, "an aggregate") from None
+        if source.empty:
+            return None
+        raise QueryError(
+            f"{option} {text!r} is not an expression over this file: {said}",
+            "a SQL expression over its columns",
+            "see the columns and types with skyband explain FILE ...",
+        ) from None
+    return f"({text}\n)"
+
+
+def _check_shape(source: Source, text: str, option: str) -> None:
+    """One expression, made of nothing but values of one row."""
+    tree: dict[str, Any] = json.loads(source.parse(f"SELECT {text}\n"))
+    if tree["error"]:
+        raise QueryError(
+            f"{option} {text!r} is not an expression: {tree.get('error_message', '')}",
+            "a SQL expression over the file's columns",
+            f"write {option} {'ts' if option == '--time' else repr('price * volume')}",
+        )
+    statements = tree["statements"]
+    node = statements[0]["node"]
+    items = node.get("select_list", [])
+    if len(statements) != 1 or node.get("from_table", {}).get("type") != "EMPTY":
+        raise _not_scalar(text, option, "a statement")
+    if len(items) != 1:
+        raise _not_scalar(text, option, f"{len(items)} columns")
+    if items[0].get("alias"):
+        raise _not_scalar(text, option, "a column with an alias")
+    for what in _classes(items[0]):
+        if what in _NOT_SCALAR:
+            raise _not_scalar(text, option, _NOT_SCALAR[what])
+
+
+def _classes(tree: Any) -> list[str]:
+    """The classes of all nodes of an expression."""
+    if isinstance(tree, list):
+        return [name for part in tree for name in _classes(part)]
+    if not isinstance(tree, dict):
+        return []
+    own = [tree["class"]] if isinstance(tree.get("class"), str) else []
+    return own + [name for part in tree.values() for name in _classes(part)]
+
+
+def _not_scalar(text: str, option: str, found: str) -> QueryError:
+    return QueryError(
+        f"{option} {text!r} has {found}" if found[0] == "a" else f"{option} {text!r} is {found}",
+        "one expression that gives a value for each row",
+        f"write {option} {'ts' if option == '--time' else repr('price * volume')}",
+    )
+
+
+def _type(source: Source, sql: str) -> str:
+    return str(source.bind(f"SELECT {sql}\n AS it FROM {source.scan}").types[0])

@@ -1,0 +1,134 @@
+"""From the words of a command line to a query."""
+
+from __future__ import annotations
+
+import re
+from difflib import get_close_matches
+
+from skyband.errors import QueryError
+from skyband.query import CountWindow, Emit, TimeWindow, TopK, Window, last
+
+_WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
+_POWER = re.compile(r"(\d+)(?:\.(\d+))?[eE]\+?(\d{1,2})")
+
+
+def whole(text: str, option: str, least: int | None = 1) -> int:
+    """A whole number, as in ``1000``, ``1_000`` or ``1e3``.
+
+    >>> whole("1e6", "--rows")
+    1000000
+    """
+    value = _whole(text.strip())
+    if value is None or (least is not None and value < least):
+        bound = f" of at least {least}" if least is not None else ""
+        raise QueryError(f"{option} is {text!r}", f"a whole number{bound}", f"write {option} 1000")
+    return value
+
+
+def _whole(text: str) -> int | None:
+    if _WHOLE.fullmatch(text):
+        return int(text)
+    power = _POWER.fullmatch(text)
+    if power is None:
+        return None
+    digits = power.group(2) or ""
+    exponent = int(power.group(3)) - len(digits.rstrip("0"))
+    return int(power.group(1) + digits.rstrip("0")) * 10**exponent if exponent >= 0 else None
+
+
+def choice(text: str, option: str, choices: tuple[str, ...]) -> str:
+    """One of several words."""
+    if text not in choices:
+        close = get_close_matches(text, choices, 1)
+        raise QueryError(
+            f"{option} is {text!r}",
+            f"one of {', '.join(choices)}",
+            f"write {option} {close[0] if close else choices[0]}",
+        )
+    return text
+
+
+def algorithm(name: str) -> str:
+    """The name of an algorithm, or ``auto``."""
+    from skyband.topk import ALGORITHMS
+
+    return choice(name, "--algorithm", ("auto", *ALGORITHMS))
+
+
+def window(
+    count: str | None,
+    time: str | None,
+    length: str | None,
+    slide: str | None,
+    offset: str | None,
+    full: bool,
+) -> Window:
+    """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``."""
+    ways = "--last 1000 --slide 100, or --time ts --window '1 hour' --slide '1 minute'"
+    if count is not None and (length is not None or time is not None):
+        other = "--window" if length is not None else "--time"
+        raise QueryError(
+            f"both --last and {other} were given", "one kind of window", f"write {ways}"
+        )
+    if count is not None:
+        return _count_window(count, slide, offset, full)
+    if length is None and time is None:
+        raise QueryError("no window was given", "a count or a time window", f"write {ways}")
+    if length is None:
+        raise QueryError("--time without --window", "both", "add --window '1 hour'")
+    if time is None:
+        raise QueryError("--window without --time", "both", "add --time and the time column's name")
+    if full:
+        raise QueryError("--full with a time window", "a count window", "leave --full out")
+    try:
+        return last(
+            time=_amount(length, "--window"),
+            slide=None if slide is None else _amount(slide, "--slide"),
+            offset=0 if offset is None else _amount(offset, "--offset", least=None),
+        )
+    except QueryError as error:
+        if "last(" not in error.fix:
+            raise
+        fix = "write --window '1 hour' --slide '1 minute'"  # the library's fix is in Python
+        raise QueryError(error.found, error.expected, fix) from None
+
+
+def _count_window(count: str, slide: str | None, offset: str | None, full: bool) -> CountWindow:
+    if offset is not None:
+        raise QueryError(
+            "--offset with --last",
+            "no offset: count windows are aligned to the first row",
+            "leave --offset out",
+        )
+    size = whole(count, "--last")
+    return CountWindow(size, size if slide is None else whole(slide, "--slide"), full)
+
+
+def _amount(text: str, option: str, least: int | None = 1) -> str | int:
+    """A plain number of ticks, or a duration in words."""
+    return text if _whole(text.strip()) is None else whole(text, option, least)
+
+
+def query(k: str, window: Window, emit: str) -> TopK:
+    """The query that the options ask for."""
+    kind: Emit = "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"
+    return TopK(whole(k, "--k"), window, kind)
+
+
+def require_unit(window: Window, integers: bool, time: str) -> None:
+    """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
+    if not isinstance(window, TimeWindow):
+        return
+    if integers and window.unit == "us":
+        raise QueryError(
+            f"--window is a duration but --time {time} is whole numbers",
+            "a window in the column's own unit",
+            "write --window 3600, or turn the column into timestamps: "
+            f"--time 'to_timestamp({time})' if it counts seconds",
+        )
+    if not integers and window.unit == "tick":
+        raise QueryError(
+            f"--window is {window.size} but --time {time} is timestamps",
+            "a duration",
+            f"write --window '{window.size} seconds'",
+        )

@@ -1,0 +1,98 @@
+"""The local engine over a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from skyband.cli.leaderboard import Leaderboard
+from skyband.cli.reading import BATCH, Column, Source
+from skyband.query import CountWindow, TimeWindow, TopK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.intake import Dropped
+
+_ANSWERS = 2_000_000  # ranked rows that one push should not exceed
+_TIMED = 32_768  # rows per push of time windows: those that wait for the watermark stay few
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query over a file, checked: SQL for scores and times, columns for keys."""
+
+    query: TopK
+    algorithm: str
+    score: str
+    time: str | None
+    keys: list[Column]
+
+
+def rank(source: Source, question: Question, watch: Callable[[int], None]) -> Leaderboard:
+    """Run a query over a file. ``watch`` is told of the rows that were read."""
+    window = question.query.window
+    found = Leaderboard(isinstance(window, TimeWindow) and window.unit == "us")
+    batches = _cut(source, question, watch)
+    found.dropped = (_by_key if question.keys else _all)(question, batches, found)
+    found.close()
+    return found
+
+
+def _cut(
+    source: Source, question: Question, watch: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the file in batches whose answers are not too many."""
+    query, window = question.query, question.query.window
+    rows = _TIMED
+    if isinstance(window, CountWindow):
+        rows = max(256, min(BATCH, _ANSWERS * window.slide // min(query.k, window.size)))
+    for batch in source.rows(question.score, question.time, question.keys):
+        for low in range(0, batch.num_rows, rows):
+            yield batch.slice(low, rows)
+        watch(batch.num_rows)
+
+
+def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboard) -> Dropped:
+    """One stream, in arrival order or in time order."""
+    from skyband.monitor import Monitor
+
+    monitor = Monitor(question.query, question.algorithm)
+    for batch in batches:
+        columns: dict[str, Any] = {}
+        if question.time is not None:
+            newest = batch.column("time")[-1].as_py()  # rows come sorted: nothing later is older
+            columns = {"ids": _own(batch, "row"), "times": _own(batch, "time")}
+            columns["watermark"] = newest
+        found.add(monitor.push(_own(batch, "score"), **columns))
+    found.add(monitor.finish())
+    return monitor.dropped
+
+
+def _by_key(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboard) -> Dropped:
+    """One stream per key, key by key."""
+    from skyband.partitioned import Partitioned
+
+    engine = Partitioned(question.query, question.algorithm)
+    for batch in batches:
+        columns: dict[str, Any] = {"keys": _own(batch, "key"), "ids": _own(batch, "row")}
+        if question.time is not None:
+            columns["times"] = _own(batch, "time")
+        for part in engine.push(_own(batch, "score"), **columns):
+            found.add(part.ranked, part.key)
+    for part in engine.finish():
+        found.add(part.ranked, part.key)
+    return engine.dropped
+
+
+def _own(batch: pa.RecordBatch, name: str) -> Any:
+    """A column as an array of our own; as Arrow has it if there are NULLs.
+
+    Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way
+    to NumPy imports pandas, if it is there, which takes longer than most queries.
+    """
+    import numpy as np
+
+    column = batch.column(name)
+    return column if column.null_count else np.array(np.from_dlpack(column))

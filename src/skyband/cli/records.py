@@ -1,0 +1,198 @@
+"""Printing a leaderboard as CSV or JSON: exact, and the same whatever engine answered."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from skyband.cli.cells import Cells, Kind, moment
+from skyband.cli.leaderboard import Leaderboard, Window
+
+LEADING = ["window_start", "window_end", "rank", "score", "row"]
+CHANGES = ["change", "previous_rank"]
+
+_SPECIAL = re.compile(r'[",\r\n]')
+_AT_ONCE = 50_000  # records per write
+
+
+class Records(ABC):
+    """A leaderboard as records: ``bounds rank middle [change] tail`` each.
+
+    The middle (score and row number) and the tail (the file's columns) of a row are written once,
+    however many windows the row is in.
+    """
+
+    def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
+        self.board = board
+        self.changes = changes
+        self.middles = [
+            self.middle(score, row)
+            for score, row in zip(board.scores.tolist(), board.rows.tolist(), strict=True)
+        ]
+        self.tails = self.all_tails(cells)
+
+    @abstractmethod
+    def middle(self, score: float, row: int) -> str:
+        """A row's score and number."""
+
+    @abstractmethod
+    def all_tails(self, cells: Cells) -> list[str]:
+        """Each row's values, to the end of the record."""
+
+    @abstractmethod
+    def bounds(self, start: str, end: str) -> str:
+        """The beginning of a record, up to the rank."""
+
+    @abstractmethod
+    def rank(self, rank: int) -> str:
+        """A rank; 0 is none."""
+
+    @abstractmethod
+    def change(self, what: str, previous: int) -> str:
+        """What happened to a row, and its rank before; 0 is none."""
+
+    @abstractmethod
+    def write(self, out: BinaryIO) -> None:
+        """Write all records."""
+
+    def blocks(self) -> Iterator[str]:
+        """All records, some tens of thousands at a time."""
+        board = self.board
+        tell = moment if board.timed else str
+        whole = [a + b for a, b in zip(self.middles, self.tails, strict=True)]
+        ranks: list[str] = []
+        records: list[str] = []
+        bounds: tuple[int, int] | None = None
+        head = ""
+        for window in board.windows(board.order()):
+            if bounds != (window.start, window.end):  # those of many keys are the same
+                bounds = (window.start, window.end)
+                head = self.bounds(tell(window.start), tell(window.end))
+            if self.changes:
+                records += self._changes(head, window)
+            else:
+                ranks += map(self.rank, range(len(ranks) + 1, len(window.place) + 1))
+                records += [
+                    f"{head}{rank}{whole[place]}"
+                    for rank, place in zip(ranks, window.place, strict=False)
+                ]
+            if len(records) >= _AT_ONCE:
+                yield "".join(records)
+                records = []
+        if records:
+            yield "".join(records)
+
+    def _changes(self, head: str, window: Window) -> Iterator[str]:
+        for place, rank, what, previous in rows(window):
+            middle, tail = self.middles[place], self.tails[place]
+            yield f"{head}{self.rank(rank)}{middle}{self.change(what, previous)}{tail}"
+
+
+def rows(window: Window) -> Iterator[tuple[int, int, str, int]]:
+    """Place, rank, what happened, previous rank; in a full ranking nothing happens."""
+    if window.rank is None or window.previous is None:
+        for rank, place in enumerate(window.place, start=1):
+            yield place, rank, "", 0
+        return
+    for place, rank, previous in zip(window.place, window.rank, window.previous, strict=True):
+        yield place, rank, "left" if not rank else "moved" if previous else "entered", previous
+
+
+class Csv(Records):
+    """RFC 4180 with a header, ``\\n`` ends lines, and NULL is nothing between two commas.
+
+    An empty text is written ``""``, so that it is not NULL.
+    """
+
+    def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
+        super().__init__(board, cells, changes)
+        names = [*LEADING, *(CHANGES if changes else []), *cells.names]
+        self.header = ",".join(map(_quoted, names))
+
+    def middle(self, score: float, row: int) -> str:  # noqa: D102
+        return f",{score!r},{row}"
+
+    def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
+        columns = [
+            ["," if text is None else f",{_quoted(text)}" for text in texts]
+            if kind == "text"
+            else ["," if text is None else f",{text}" for text in texts]
+            for kind, texts in zip(cells.kinds, cells.texts, strict=True)
+        ]
+        return [f"{''.join(row)}\n" for row in zip(*columns, strict=True)]
+
+    def bounds(self, start: str, end: str) -> str:  # noqa: D102
+        return f"{start},{end},"
+
+    def rank(self, rank: int) -> str:  # noqa: D102
+        return str(rank) if rank else ""
+
+    def change(self, what: str, previous: int) -> str:  # noqa: D102
+        return f",{what},{previous}" if previous else f",{what},"
+
+    def write(self, out: BinaryIO) -> None:  # noqa: D102
+        out.write(f"{self.header}\n".encode())
+        for block in self.blocks():
+            out.write(block.encode())
+
+
+class Json(Records):
+    """One array of flat records; what JSON has no number for (NaN, infinity) is null.
+
+    A column of the file that is called as one of ours gets a number: ``rank_1``.
+    """
+
+    def middle(self, score: float, row: int) -> str:  # noqa: D102
+        return f', "score": {_json("float", repr(score))}, "row": {row}'
+
+    def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
+        names = _distinct([*LEADING, *(CHANGES if self.changes else [])], cells.names)
+        columns = [
+            [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
+            for name, kind, texts in zip(names, cells.kinds, cells.texts, strict=True)
+        ]
+        return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
+
+    def bounds(self, start: str, end: str) -> str:  # noqa: D102
+        if self.board.timed:
+            start, end = f'"{start}"', f'"{end}"'
+        return f'{{"window_start": {start}, "window_end": {end}, "rank": '
+
+    def rank(self, rank: int) -> str:  # noqa: D102
+        return str(rank) if rank else "null"
+
+    def change(self, what: str, previous: int) -> str:  # noqa: D102
+        return f', "change": "{what}", "previous_rank": {previous or "null"}'
+
+    def write(self, out: BinaryIO) -> None:  # noqa: D102
+        before = "[\n"
+        for block in self.blocks():
+            out.write((before + block[:-2]).encode())  # the comma belongs to the next record
+            before = ",\n"
+        out.write(b"[]\n" if before == "[\n" else b"\n]\n")
+
+
+def _quoted(text: str) -> str:
+    if text and not _SPECIAL.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _json(kind: Kind, text: str | None) -> str:
+    if text is None or (kind == "float" and text in ("inf", "-inf", "nan")):
+        return "null"
+    return json.dumps(text, ensure_ascii=False) if kind == "text" else text
+
+
+def _distinct(taken: list[str], names: list[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        own, count = name, 0
+        while own in taken or own in found:
+            count += 1
+            own = f"{name}_{count}"
+        found.append(own)
+    return found

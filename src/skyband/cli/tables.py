@@ -1,0 +1,158 @@
+"""Printing a leaderboard for people: the last windows, as wide and as high as the terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING, BinaryIO
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from skyband.cli.cells import Cells, moment
+from skyband.cli.leaderboard import Leaderboard, Window
+from skyband.cli.records import rows
+
+if TYPE_CHECKING:
+    from skyband.order import Ints
+
+_WIDEST = 28  # of a column
+_MOST_ROWS = 20  # of a window, unless the terminal is higher
+_MOST_WINDOWS = 5
+_FRAME = 5  # lines of a table besides its rows
+_COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
+
+
+def write(out: BinaryIO, board: Leaderboard, cells: Cells, keys: list[str], changes: bool) -> None:
+    """Draw the last windows; ``keys`` are the partition columns, shown first."""
+    text = io.TextIOWrapper(out, "utf-8", write_through=True)
+    try:
+        console = Console(file=text, highlight=False, soft_wrap=False)
+        _draw(console, board, cells, keys, changes)
+    finally:
+        text.detach()
+
+
+def _draw(
+    console: Console, board: Leaderboard, cells: Cells, keys: list[str], changes: bool
+) -> None:
+    order = board.order()
+    if not len(order):
+        console.print("No window holds a ranked row.")
+        return
+    limit = max(_MOST_ROWS, console.height - _FRAME - 3)
+    shown = _last(board, order, limit)
+    names = [*dict.fromkeys([*keys, *cells.names])]
+    used = sorted({place for window in shown for place in window.place})
+    lead = 40 if changes else 24
+    fitting, hidden = _fitting(cells, names, used, console.width - lead, len(keys))
+    for _, group in groupby(shown, key=lambda window: window.end):
+        console.print(_table(list(group), board, cells, fitting, changes, limit))
+    for note in _notes(len(shown), len(order), hidden, bool(keys)):
+        console.print(Text(note, style="dim"))
+
+
+def _last(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
+    """As many windows from the end as fit."""
+    found: list[Window] = []
+    room = float(limit)
+    ends: set[int] = set()
+    for window in board.windows(order[::-1]):
+        fresh = window.end not in ends
+        if fresh and (len(ends) == _MOST_WINDOWS):
+            break
+        room -= min(len(window.place), limit) + (_FRAME if fresh else 1)
+        if found and room < 0:
+            break
+        ends.add(window.end)
+        found.append(window)
+    return found[::-1]
+
+
+def _fitting(
+    cells: Cells, names: list[str], used: list[int], room: int, least: int
+) -> tuple[list[int], list[str]]:
+    """The columns that fit, the first ``least`` at any rate, and the names of the others."""
+    at = {name: number for number, name in reversed(list(enumerate(cells.names)))}
+    fitting: list[int] = []
+    for count, name in enumerate(names):
+        values = (_short(cells, at[name], place) for place in used)
+        room -= min(_WIDEST, max([cell_len(name), *map(cell_len, values)])) + 3
+        if room < 0 and count >= least:
+            return fitting, names[count:]
+        fitting.append(at[name])
+    return fitting, []
+
+
+def _table(
+    windows: list[Window],
+    board: Leaderboard,
+    cells: Cells,
+    columns: list[int],
+    changes: bool,
+    limit: int,
+) -> Table:
+    tell = moment if board.timed else "{:,}".format
+    first = windows[0]
+    table = Table(title=f"{tell(first.start)} to {tell(first.end)}", title_justify="left")
+    table.add_column("rank", justify="right", style="bold")
+    if changes:
+        table.add_column("was", justify="right")
+        table.add_column("change")
+    table.add_column("score", justify="right", style="cyan")
+    table.add_column("row", justify="right", style="dim")
+    for at in columns:
+        right = cells.kinds[at] in ("number", "float")
+        table.add_column(
+            Text(cells.names[at]),
+            justify="right" if right else "left",
+            max_width=_WIDEST,
+            no_wrap=True,
+            overflow="ellipsis",
+        )
+    left_over = 0
+    for window in windows:
+        for number, (place, rank, what, previous) in enumerate(rows(window)):
+            if number == limit:
+                left_over += len(window.place) - limit
+                break
+            told: list[str | Text] = []
+            if changes:
+                told = [str(previous or ""), Text(what, _COLOURS[what])]
+            table.add_row(
+                str(rank or ""),
+                *told,
+                _rounded(board.scores[place]),
+                f"{board.rows[place]:,}",
+                *(Text(_short(cells, at, place)) for at in columns),
+            )
+        table.add_section()
+    if left_over:
+        table.caption = f"and {left_over:,} more"
+    return table
+
+
+def _notes(shown: int, all: int, hidden: list[str], keyed: bool) -> Iterator[str]:
+    if shown < all:
+        each = " (a key's own window counts)" if keyed else ""
+        yield f"The last {shown:,} of {all:,} windows{each}; --format csv prints all of them."
+    if hidden:
+        names = ", ".join(hidden[:8]) + (", ..." if len(hidden) > 8 else "")
+        yield f"Not shown for want of room: {names}."
+
+
+def _short(cells: Cells, column: int, place: int) -> str:
+    text = cells.texts[column][place]
+    if text is None:
+        return ""
+    if cells.kinds[column] == "float":
+        return _rounded(float(text))
+    return text.replace("\n", "⏎").replace("\r", "")
+
+
+def _rounded(value: float) -> str:
+    exact = repr(float(value))
+    return exact.removesuffix(".0") if len(exact) <= 10 else f"{value:.7g}"
