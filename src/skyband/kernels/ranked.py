@@ -74,25 +74,46 @@ def place_of(items: Ranked, score: float, seq: int) -> int:
 
 @lean
 def drop_older(items: Ranked, first: int) -> int:
-    """Remove objects numbered below ``first``; return how many. O(size)."""
-    size = items.size[0]
+    """Remove objects numbered below ``first``; return the smallest number left. O(size)."""
+    size, gone = items.size[0], 0
+    while gone < size and items.seq[gone] < first:
+        gone += 1
+    rest = items.seq[gone:size]
+    oldest = np.int64(1) << 62
+    more = 0
+    for i in range(len(rest)):  # no branch: this is where the time goes
+        more += 1 if rest[i] < first else 0
+        oldest = min(oldest, rest[i])
+    if more == 0:
+        if gone > 0:
+            copy_run(items, gone, items, 0, size - gone)
+            items.size[0] = size - gone
+        return oldest
     kept = 0
-    for at in range(size):
-        if items.seq[at] >= first:
-            if kept != at:
-                items.score[kept] = items.score[at]
-                items.seq[kept] = items.seq[at]
+    oldest = np.int64(1) << 62
+    for at in range(gone, size):
+        seq = items.seq[at]
+        if seq >= first:
+            items.score[kept] = items.score[at]
+            items.seq[kept] = seq
             kept += 1
+            oldest = min(oldest, seq)
     items.size[0] = kept
-    return size - kept
+    return oldest
 
 
 @lean
 def copy_run(source: Ranked, start: int, target: Ranked, to: int, count: int) -> None:
-    """Copy ``count`` objects from one list to another; sizes stay as they are. O(count)."""
-    for i in range(count):
-        target.score[to + i] = source.score[start + i]
-        target.seq[to + i] = source.seq[start + i]
+    """Copy ``count`` objects from one list to another, first to last; sizes stay as they are.
+
+    O(count). Slices let the compiler see that no index is negative, so that it copies in blocks.
+    """
+    from_score, from_seq = source.score[start : start + count], source.seq[start : start + count]
+    to_score, to_seq = target.score[to : to + count], target.seq[to : to + count]
+    for i in range(len(from_score)):
+        to_score[i] = from_score[i]
+    for i in range(len(from_seq)):
+        to_seq[i] = from_seq[i]
 
 
 @lean
@@ -138,6 +159,21 @@ def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
     ``extra``, plus ``extra``).
     """
     size, more = items.size[0], extra.size[0]
+    if more == 0:
+        return 0
+    if size == 0 or better(items.score[size - 1], items.seq[size - 1], extra.score[0], extra.seq[0]):
+        more = max(min(more, limit - size), 0)  # behind all: no object moves
+        copy_run(extra, 0, items, size, more)
+        items.size[0] = size + more
+        return more
+    if more <= limit and better(extra.score[more - 1], extra.seq[more - 1], items.score[0], items.seq[0]):
+        size = min(size, limit - more)  # before all: the list moves as one
+        for at in range(size - 1, -1, -1):
+            items.score[at + more] = items.score[at]
+            items.seq[at + more] = items.seq[at]
+        copy_run(extra, 0, items, 0, more)
+        items.size[0] = size + more
+        return more
     # how many of each side are among the best `limit`
     i, j = size, more
     surplus = size + more - limit
@@ -225,6 +261,33 @@ def _sift_worst(score: Floats, seq: Ints, hole: int, size: int) -> None:
         hole = child
     score[hole] = one_score
     seq[hole] = one_seq
+
+
+@lean
+def keep_best(items: Ranked, keep: int) -> None:
+    """Drop all but the best ``keep`` objects of a list in no order. O(size) on average."""
+    score, seq = items.score, items.seq
+    low, high = 0, items.size[0] - 1
+    items.size[0] = min(keep, items.size[0])
+    while low < high:
+        middle = (low + high) >> 1
+        pivot_score, pivot_seq = score[middle], seq[middle]
+        i, j = low, high
+        while i <= j:
+            while better(score[i], seq[i], pivot_score, pivot_seq):
+                i += 1
+            while better(pivot_score, pivot_seq, score[j], seq[j]):
+                j -= 1
+            if i <= j:
+                _swap(score, seq, i, j)
+                i += 1
+                j -= 1
+        if keep - 1 <= j:
+            high = j
+        elif keep - 1 >= i:
+            low = i
+        else:
+            return
 
 
 @lean

@@ -4,6 +4,9 @@ Objects are offered newest first. Each goes on the stack with the best top that 
 no top while every stack is in use is dominated by that many newer objects and is pruned. So within
 a stack scores rise and ages rise towards the top, the best of all is the best top, and expired
 objects are only ever found at tops. Several slots share one pool of nodes.
+
+A node stands for a *run*: consecutive objects on the same stack. Their scores stay in the ring, so
+a falling stream, on which every object is meaningful, costs one node.
 """
 
 from __future__ import annotations
@@ -14,39 +17,60 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import better
+from skyband.kernels.ring import Ring
 from skyband.order import Floats, Ints
 
 
 class Savl(NamedTuple):
     """Nodes as parallel arrays, and per slot its tops in ascending rank order (the best last)."""
 
-    score: Floats
-    seq: Ints
+    oldest: Ints  # node: number of the object at its top
+    newest: Ints  # node: number of the object at its bottom
     below: Ints  # node: the one under it in its stack, -1 at the bottom; also links free nodes
     top: Ints  # slot * width + i: node on top of stack i
-    top_score: Floats  # its score, side by side for the search
+    top_score: Floats  # the score of its top object
     stacks: Ints  # slot: stacks in use
     limit: Ints  # slot: stacks allowed
     numbers: Ints
 
 
-FREE, USED, SIZE, WIDTH = 0, 1, 2, 3
+FREE, USED, NODES, OBJECTS, WIDTH = 0, 1, 2, 3, 4
 
 
 def savl(slots: int, width: int) -> Savl:
     """Empty slots of at most ``width`` stacks each."""
     room = 64
     return Savl(
-        np.zeros(room),
+        np.zeros(room, np.int64),
         np.zeros(room, np.int64),
         np.zeros(room, np.int64),
         np.zeros(slots * width, np.int64),
         np.zeros(slots * width),
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
-        np.array([-1, 0, 0, width], np.int64),
+        np.array([-1, 0, 0, 0, width], np.int64),
     )
+
+
+def with_nodes(items: Savl, more: int) -> Savl:
+    """The same stacks with at least ``more`` further nodes."""
+    held = len(items.below)
+    room = max(2 * held, held + more)
+
+    def longer(array: NDArray[Any]) -> NDArray[Any]:
+        larger = np.zeros(room, array.dtype)
+        larger[:held] = array
+        return larger
+
+    return items._replace(
+        oldest=longer(items.oldest), newest=longer(items.newest), below=longer(items.below)
+    )
+
+
+@lean
+def nodes_left(items: Savl) -> int:
+    """How many nodes there are for objects to come."""
+    return len(items.below) - items.numbers[NODES]
 
 
 @lean
@@ -57,6 +81,7 @@ def clear(items: Savl, slot: int, stacks: int) -> None:
         node = items.top[base + i]
         while node >= 0:
             following = items.below[node]
+            items.numbers[OBJECTS] -= items.newest[node] - items.oldest[node] + 1
             _free(items, node)
             node = following
     items.stacks[slot] = 0
@@ -67,28 +92,7 @@ def clear(items: Savl, slot: int, stacks: int) -> None:
 def _free(items: Savl, node: int) -> None:
     items.below[node] = items.numbers[FREE]
     items.numbers[FREE] = node
-    items.numbers[SIZE] -= 1
-
-
-def with_nodes(items: Savl, more: int) -> Savl:
-    """The same stacks with at least ``more`` further nodes."""
-    used = len(items.score)
-    room = max(2 * used, used + more)
-
-    def longer(array: NDArray[Any]) -> NDArray[Any]:
-        larger = np.zeros(room, array.dtype)
-        larger[:used] = array
-        return larger
-
-    return items._replace(
-        score=longer(items.score), seq=longer(items.seq), below=longer(items.below)
-    )
-
-
-@lean
-def nodes_left(items: Savl) -> int:
-    """How many objects can be offered before nodes run out."""
-    return len(items.score) - items.numbers[SIZE]
+    items.numbers[NODES] -= 1
 
 
 @lean
@@ -115,6 +119,11 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> None:
                     high = middle
             place = low
         under = items.top[base + place]
+        if items.oldest[under] == seq + 1:
+            items.oldest[under] = seq  # the run goes on
+            tops[base + place] = score
+            items.numbers[OBJECTS] += 1
+            return
     else:
         place = count
         while place > 0 and tops[base + place - 1] >= score:
@@ -129,47 +138,73 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> None:
     else:
         node = items.numbers[USED]
         items.numbers[USED] = node + 1
-    items.numbers[SIZE] += 1
-    items.score[node] = score
-    items.seq[node] = seq
+    items.numbers[NODES] += 1
+    items.numbers[OBJECTS] += 1
+    items.oldest[node] = seq
+    items.newest[node] = seq
     items.below[node] = under
+    items.top[base + place] = node
+    tops[base + place] = score
+
+
+@lean
+def drop_best(items: Savl, raw: Ring, slot: int, first: int) -> None:
+    """Remove from the best stack of a slot its objects numbered below ``first``.
+
+    O(stacks that rank between the old top and the new one).
+    """
+    base = slot * items.numbers[WIDTH]
+    place = items.stacks[slot] - 1
+    node = items.top[base + place]
+    while node >= 0 and items.newest[node] < first:
+        following = items.below[node]
+        items.numbers[OBJECTS] -= items.newest[node] - items.oldest[node] + 1
+        _free(items, node)
+        node = following
+    if node < 0:
+        items.stacks[slot] = place
+        return
+    if items.oldest[node] < first:
+        items.numbers[OBJECTS] -= first - items.oldest[node]
+        items.oldest[node] = first
+    seq = items.oldest[node]
+    score = raw.score[seq & raw.mask[0]]
+    while place > 0:
+        other = items.top_score[base + place - 1]
+        if other < score or (other == score and items.oldest[items.top[base + place - 1]] < seq):
+            break
+        items.top[base + place] = items.top[base + place - 1]
+        items.top_score[base + place] = other
+        place -= 1
     items.top[base + place] = node
     items.top_score[base + place] = score
 
 
 @lean
-def pop(items: Savl, slot: int) -> None:
-    """Remove the best object of a slot. O(stacks that rank between it and the one below it)."""
-    base = slot * items.numbers[WIDTH]
-    place = items.stacks[slot] - 1
-    node = items.top[base + place]
-    under = items.below[node]
-    _free(items, node)
-    if under < 0:
-        items.stacks[slot] = place
-        return
-    score, seq = items.score[under], items.seq[under]
-    while place > 0:
-        other = items.top[base + place - 1]
-        if not better(items.score[other], items.seq[other], score, seq):
-            break
-        items.top[base + place] = other
-        items.top_score[base + place] = items.top_score[base + place - 1]
-        place -= 1
-    items.top[base + place] = under
-    items.top_score[base + place] = score
-
-
-@lean
-def best(items: Savl, slot: int, first: int) -> int:
-    """Node of the best object numbered ``first`` or above, -1 if there is none.
+def best(items: Savl, raw: Ring, slot: int, first: int) -> int:
+    """Number of the best object numbered ``first`` or above, -1 if there is none.
 
     Expired tops met on the way are removed. Amortised O(log stacks).
     """
     base = slot * items.numbers[WIDTH]
     while items.stacks[slot] > 0:
-        node = items.top[base + items.stacks[slot] - 1]
-        if items.seq[node] >= first:
-            return node
-        pop(items, slot)
+        seq = items.oldest[items.top[base + items.stacks[slot] - 1]]
+        if seq >= first:
+            return seq
+        drop_best(items, raw, slot, first)
     return np.int64(-1)
+
+
+@lean
+def run_end(items: Savl, slot: int) -> int:
+    """One past the last object of the run at the top of the best stack."""
+    base = slot * items.numbers[WIDTH]
+    return items.newest[items.top[base + items.stacks[slot] - 1]] + 1
+
+
+@lean
+def second_score(items: Savl, slot: int) -> float:
+    """The score of the second best top, -inf if there is one stack only."""
+    base = slot * items.numbers[WIDTH]
+    count = items.stacks[slot]
+    return items.top_score[base + count - 2] if count > 1 else -np.inf

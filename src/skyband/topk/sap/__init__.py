@@ -10,6 +10,7 @@ from skyband.errors import QueryError
 from skyband.kernels.emission import Out
 from skyband.kernels.ranked import Ranked
 from skyband.kernels.ring import held, stretched
+from skyband.kernels.savl import WIDTH
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm, best_of
@@ -76,16 +77,17 @@ class Sap(Algorithm):
 
     def _stacks(self) -> list[list[tuple[float, int]]]:
         """Every S-AVL stack in use, bottom first."""
-        savl = self.state.savl
-        width = int(savl.numbers[3])
+        savl, raw = self.state.savl, self.state.raw
+        width = int(savl.numbers[WIDTH])
         stacks = []
         for slot in range(4):
             for i in range(int(savl.stacks[slot])):
                 node, stack = int(savl.top[slot * width + i]), []
                 while node >= 0:
-                    stack.append((float(savl.score[node]), int(savl.seq[node])))
+                    stack += range(int(savl.oldest[node]), int(savl.newest[node]) + 1)
                     node = int(savl.below[node])
-                stacks.append(stack[::-1])
+                living = [seq for seq in stack[::-1] if seq >= raw.bounds[0]]
+                stacks.append([(float(raw.score[seq & raw.mask[0]]), seq) for seq in living])
         return stacks
 
     def _partitions(self) -> list[tuple[int, int]]:
@@ -98,7 +100,7 @@ class Sap(Algorithm):
 
     def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
         state, k = self.state, self.setting.k
-        for items in (state.best, state.front, state.part, state.now.unit, state.now.leaders):
+        for items in (state.best, state.front, state.part, state.now.leaders):
             pairs = _pairs(items)
             assert pairs == sorted(pairs, reverse=True), "1: a list is not in rank order"
         partitions = self._partitions()

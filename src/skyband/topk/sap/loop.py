@@ -15,9 +15,8 @@ from skyband.kernels.emission import Out, lacks_room, report, skip
 from skyband.kernels.jit import lean, lean_entry
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older
 from skyband.kernels.ring import store
-from skyband.kernels.savl import SIZE as SAVL_SIZE
-from skyband.kernels.savl import best as best_node
-from skyband.kernels.savl import clear, pop
+from skyband.kernels.savl import OBJECTS, clear, drop_best, run_end, second_score
+from skyband.kernels.savl import best as best_of_slot
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -74,7 +73,7 @@ from skyband.topk.sap.state import (
     State,
     row_of,
 )
-from skyband.topk.sap.units import gather, settle_anew
+from skyband.topk.sap.units import gather, put_in_order, settle_anew
 
 _LIST = -2  # source: the front partition's meaningful list
 _NONE = -1
@@ -110,7 +109,10 @@ def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) 
                 numbers[NEEDED] = state.front.size[0] + len(leaders.score)
                 return step
         if numbers[LEADERS_OLDEST] < first:
-            _shrink_leaders(leaders, numbers, first)
+            before = leaders.size[0]
+            numbers[LEADERS_OLDEST] = drop_older(leaders, first)
+            if leaders.size[0] < before:
+                numbers[DIRTY] = 1
         if stop > position:
             store(raw, scores, position, stop)
             gather(now, scores, position, stop, base)
@@ -127,7 +129,7 @@ def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) 
             now.work[SLIDES] += 1
             current = state.part.size[0] + now.unit.size[0]
             now.work[CANDIDATES] += state.best.size[0] + state.front.size[0] + min(current, k)
-            now.work[MEANINGFUL] += state.savl.numbers[SAVL_SIZE] + state.meaningful.size[0]
+            now.work[MEANINGFUL] += state.savl.numbers[OBJECTS] + state.meaningful.size[0]
         else:
             skip(target, step)
         whole = not numbers[COUNTED] or base + stop == steps.window[step] * numbers[SLIDE]
@@ -311,27 +313,9 @@ def _activate(state: State, starts: Ints) -> int:
             need = form_list(state, index, state.now.threshold[1], limit, score, seq)
     if need == 0:
         numbers[FRONT] = 2
-        state.now.leaders.size[0] = 0
+        if not numbers[DELAY] or state.savl.limit[index & 1] > 0:
+            state.now.leaders.size[0] = 0  # there may be meaningful objects among the best
     return need
-
-
-@lean
-def _shrink_leaders(leaders: Ranked, numbers: Ints, first: int) -> None:
-    """Drop expired leaders; note whether one of the k best was among them."""
-    kept = 0
-    oldest = np.int64(1) << 62
-    for at in range(leaders.size[0]):
-        seq = leaders.seq[at]
-        if seq < first:
-            if at < numbers[K]:
-                numbers[DIRTY] = 1
-            continue
-        oldest = min(oldest, seq)
-        leaders.score[kept] = leaders.score[at]
-        leaders.seq[kept] = seq
-        kept += 1
-    leaders.size[0] = kept
-    numbers[LEADERS_OLDEST] = oldest if kept > 0 else first
 
 
 @lean
@@ -343,9 +327,9 @@ def _find_leaders(state: State, first: int, few: bool) -> None:
     """
     if few:
         settle_anew(state.now, state.raw)
+    put_in_order(state.now)
     drop_older(state.front, first)
-    leaders, numbers, pulled = state.now.leaders, state.now.numbers, state.buffer
-    pulled.size[0] = 0
+    leaders, numbers = state.now.leaders, state.now.numbers
     at_best, at_front, at_part, at_unit = 0, 0, 0, 0
     size, room = 0, len(leaders.score)
     while size < room:
@@ -382,15 +366,11 @@ def _find_leaders(state: State, first: int, few: bool) -> None:
         elif pick == 4:
             at_unit, size = _take(state.now.unit, at_unit, leaders, size, next_score, next_seq)
         else:
-            size = _pull(state, first, pulled, leaders, size, next_score, next_seq)
+            before = size
+            size = _pull(state, first, leaders, size, next_score, next_seq)
+            at_front += size - before  # they joined the front list where its reading stands
     leaders.size[0] = size
-    if pulled.size[0] > 0:
-        absorb(state.front, pulled, state.front.size[0] + pulled.size[0])
-        pulled.size[0] = 0
-    oldest = np.int64(1) << 62
-    for at in range(size):
-        oldest = min(oldest, leaders.seq[at])
-    numbers[LEADERS_OLDEST] = oldest if size > 0 else first
+    numbers[LEADERS_OLDEST] = drop_older(leaders, first)  # nothing is older: find the oldest
     numbers[DIRTY] = 1
 
 
@@ -436,31 +416,53 @@ def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
     score, seq = -np.inf, np.int64(-1)
     for i in range(3):
         slot = numbers[HEAD] & 1 if i == 0 else UNIT_SLOTS + i - 1
-        node = best_node(stacks, slot, first)
-        if node >= 0 and (found == _NONE or better(stacks.score[node], stacks.seq[node], score, seq)):
-            found, score, seq = slot, stacks.score[node], stacks.seq[node]
+        if stacks.stacks[slot] == 0:
+            continue
+        one = best_of_slot(stacks, state.raw, slot, first)
+        if one >= 0:
+            one_score = state.raw.score[one & state.raw.mask[0]]
+            if found == _NONE or better(one_score, one, score, seq):
+                found, score, seq = slot, one_score, one
     return found, score, seq
 
 
 @lean
 def _pull(
-    state: State, first: int, pulled: Ranked, leaders: Ranked, size: int, next_score: float,
-    next_seq: int,
-) -> int:  # fmt: skip
-    """Move a run of meaningful objects to the view; from now on they are candidates."""
-    while size < len(leaders.score):
+    state: State, first: int, leaders: Ranked, size: int, next_score: float, next_seq: int
+) -> int:
+    """Move a run of meaningful objects to the leaders; from now on they are candidates."""
+    raw, room = state.raw, len(leaders.score)
+    begin = size
+    while size < room:
         source, score, seq = _next_meaningful(state, first)
         if source == _NONE or not better(score, seq, next_score, next_seq):
             break
         if source == _LIST:
             state.table[row_of(state.now.numbers[HEAD], state.table), LIST_FROM] += 1
-        else:
-            pop(state.savl, source)
-        leaders.score[size] = score
-        leaders.seq[size] = seq
-        size += 1
-        held = pulled.size[0]
-        pulled.score[held] = score
-        pulled.seq[held] = seq
-        pulled.size[0] = held + 1
+            leaders.score[size], leaders.seq[size] = score, seq
+            size += 1
+            continue
+        # a run of this stack, as far as it beats every other stack, slot and source
+        bar = max(next_score, second_score(state.savl, source))
+        for i in range(3):
+            slot = state.now.numbers[HEAD] & 1 if i == 0 else UNIT_SLOTS + i - 1
+            if slot != source and state.savl.stacks[slot] > 0:
+                other = best_of_slot(state.savl, raw, slot, first)
+                if other >= 0:
+                    bar = max(bar, raw.score[other & raw.mask[0]])
+        end = run_end(state.savl, source)
+        while True:
+            leaders.score[size], leaders.seq[size] = score, seq
+            size += 1
+            seq += 1
+            if seq == end or size == room:
+                break
+            score = raw.score[seq & raw.mask[0]]
+            if score <= bar:
+                break
+        drop_best(state.savl, raw, source, seq)
+    pulled = Ranked(leaders.score[begin:size], leaders.seq[begin:size], state.buffer.size)
+    pulled.size[0] = size - begin
+    absorb(state.front, pulled, state.front.size[0] + size - begin)
+    pulled.size[0] = 0
     return size

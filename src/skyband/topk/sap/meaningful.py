@@ -47,6 +47,7 @@ from skyband.topk.sap.state import (
     State,
     row_of,
 )
+from skyband.topk.sap.units import put_in_order
 
 UNIT_SLOTS = 2  # S-AVL slots 0 and 1 serve partitions by parity, 2 and 3 serve k-units
 
@@ -61,6 +62,7 @@ def stacks_for(state: State, index: int, kept: int, counted: int, score: float, 
     """
     if kept < state.now.numbers[K] or kept < state.table[row_of(index, state.table), KEPT]:
         return 0
+    put_in_order(state.now)
     counted += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
     return max(state.now.numbers[K] - counted, 0)
 
@@ -100,7 +102,7 @@ def begin_forming(state: State, index: int, stacks: int, score: float, seq: int)
     """Prepare the S-AVL of a finished partition whose worst candidate is given."""
     end = state.table[row_of(index, state.table), END]
     clear(state.savl, index & 1, stacks)
-    state.now.threshold[1] = barrier(state, end)
+    state.now.threshold[1] = barrier(state, end) if stacks > 0 else np.nan
     state.now.threshold[2] = score
     state.now.numbers[WORST] = seq
     state.now.numbers[FORMING] = index
@@ -122,10 +124,10 @@ def form(state: State, downto: int, starts: Ints) -> int:
     low = state.raw.bounds[0]
     unit = state.table[row, UNITS_UPTO] - 1
     if unit < state.table[row, UNITS_FROM]:
-        if _scan(state, slot, max(downto, low), numbers[NEXT_FROM], theta, score, seq, starts):
-            return ROOM_NODES
-        numbers[NEXT_FROM] = downto
-        return 0
+        goal = max(downto, low)
+        done = _scan(state, slot, goal, numbers[NEXT_FROM], theta, score, seq, starts)
+        numbers[NEXT_FROM] = downto if done <= goal else done
+        return 0 if done <= goal else ROOM_NODES
     while unit >= state.table[row, UNITS_FROM]:
         at = row_of(unit, state.units)
         begin, end = state.units[at, BEGIN], state.units[at, END]
@@ -137,8 +139,13 @@ def form(state: State, downto: int, starts: Ints) -> int:
             elif state.units[at, PLACE] >= 0:
                 if _offer_list(state, slot, at, theta, score, seq):
                     return ROOM_NODES
-            elif _scan(state, slot, max(begin, low), end, theta, score, seq, starts):
-                return ROOM_NODES
+            else:
+                goal = max(begin, low)
+                end = min(end, numbers[NEXT_FROM])
+                done = _scan(state, slot, goal, end, theta, score, seq, starts)
+                if done > goal:
+                    numbers[NEXT_FROM] = done
+                    return ROOM_NODES
             numbers[NEXT_FROM] = begin
         unit -= 1
     return 0
@@ -189,14 +196,16 @@ def open_units(state: State, first: int, starts: Ints) -> int:
         place, listed = state.units[at, PLACE], state.units[at, LISTED]
         if place >= 0 and listed >= numbers[K] and state.units[at, END] > first:
             score, seq = lists.score[place + listed - 1], lists.seq[place + listed - 1]
+            put_in_order(state.now)
             later = place_of(state.best, score, seq)
             later += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
             if later < numbers[K]:  # else its list already holds all that can matter
                 state.savl.limit[slot] = numbers[K] - later
                 begin = max(state.units[at, BEGIN], first)
                 theta = barrier(state, state.table[row, END])
-                if _scan(state, slot, begin, state.units[at, END], theta, score, seq, starts):
-                    return ROOM_NODES
+                end = state.units[at, END]
+                if _scan(state, slot, begin, end, theta, score, seq, starts) > begin:
+                    return ROOM_NODES  # and begin again with more room
                 state.now.leaders.size[0] = 0
         numbers[NEXT_UNIT] = unit + 1
     return 0
@@ -206,42 +215,41 @@ def open_units(state: State, first: int, starts: Ints) -> int:
 def _scan(
     state: State, slot: int, begin: int, end: int, theta: float, worst_score: float,
     worst_seq: int, starts: Ints,
-) -> bool:  # fmt: skip
+) -> int:  # fmt: skip
     """Offer the objects ``begin .. end`` to an S-AVL, newest first, that may be meaningful.
 
     Global pruning: who does not beat ``theta`` is beaten by k later objects. Objects that do not
     rank behind the given one are candidates already. Of a pane, whose objects expire together, only
-    the best as many as there are stacks matter (Appendix C). Returns whether nodes are lacking;
-    then nothing was offered. O(length + offered log stacks).
+    the best as many as there are stacks matter (Appendix C). Returns ``begin``, or if nodes run out
+    the last object that is done. O(length + offered log stacks).
     """
     raw, stacks, numbers = state.raw, state.savl, state.now.numbers
-    passing = 0
-    for seq in range(begin, end):
-        score = raw.score[seq & raw.mask[0]]
-        if score <= worst_score and not score <= theta:
-            passing += 1
-    if passing > nodes_left(stacks):
-        numbers[NEEDED] = passing
-        return True
-    state.now.work[RESCANS] += 1
-    state.now.work[RESCANNED] += end - begin
-    if passing == 0:
-        return False
     limit = stacks.limit[slot]
     # whether panes can hold more objects than there are stacks
     crowded = not numbers[COUNTED] or numbers[SLIDE] > limit
     stop = end
     while stop > begin:
         start = max(begin, _pane_from(state, stop - 1, starts)) if crowded else begin
-        if not crowded or stop - start <= limit:
-            for seq in range(stop - 1, start - 1, -1):
-                score = raw.score[seq & raw.mask[0]]
-                if not score <= theta and better(worst_score, worst_seq, score, seq):
-                    offer(stacks, slot, score, seq)
-        else:
+        if crowded and stop - start > limit:
+            if nodes_left(stacks) < limit:
+                break
             _scan_pane(state, slot, start, stop, theta, worst_score, worst_seq)
-        stop = start
-    return False
+            stop = start
+            continue
+        left = nodes_left(stacks)
+        while stop > start and left > 0:
+            stop -= 1
+            score = raw.score[stop & raw.mask[0]]
+            if not score <= theta and better(worst_score, worst_seq, score, stop):
+                offer(stacks, slot, score, stop)
+                left = nodes_left(stacks)
+        if stop > start:
+            break
+    if stop > begin:
+        numbers[NEEDED] = limit
+    state.now.work[RESCANS] += 1
+    state.now.work[RESCANNED] += end - stop
+    return stop
 
 
 @lean

@@ -13,7 +13,7 @@ import numpy as np
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, merge_best
 from skyband.kernels.ranktest import tends_larger
-from skyband.kernels.work import DELETIONS, EVENTS
+from skyband.kernels.work import DELETIONS, EVENTS, INSERTIONS
 from skyband.topk.sap.state import (
     BEGIN,
     COUNTED,
@@ -34,6 +34,7 @@ from skyband.topk.sap.state import (
     PART_FROM,
     PART_UNITS,
     PLACE,
+    RISING,
     ROOM_BEST,
     ROOM_LISTS,
     ROOM_TABLE,
@@ -46,6 +47,7 @@ from skyband.topk.sap.state import (
     TAIL,
     UNIT,
     UNIT_FROM,
+    UNIT_SHAPE,
     UNITS_FROM,
     UNITS_HEAD,
     UNITS_TAIL,
@@ -53,7 +55,7 @@ from skyband.topk.sap.state import (
     State,
     row_of,
 )
-from skyband.topk.sap.units import settle_anew
+from skyband.topk.sap.units import put_in_order, settle_anew
 
 
 @lean
@@ -87,6 +89,11 @@ def close_unit(state: State) -> None:
     fell = settled and unit.size[0] < numbers[K]
     if fell:
         settle_anew(state.now, state.raw)
+    put_in_order(state.now)
+    state.now.work[INSERTIONS] += unit.size[0]
+    if numbers[SETTLING] and unit.size[0] >= numbers[KEEP]:
+        unit.size[0] = numbers[KEEP]
+        state.now.threshold[0] = unit.score[numbers[KEEP] - 1]
     recorded = _records(state)
     if recorded:
         _record(state, begin, end, settled and not fell)
@@ -130,6 +137,7 @@ def _next_unit(state: State, end: int, fell: bool) -> None:
         numbers[SETTLING] = 1
         state.now.threshold[0] = -np.inf
     unit.size[0] = 0
+    numbers[UNIT_SHAPE] = RISING
     numbers[UNIT_FROM] = end
     if not numbers[COUNTED]:
         alive = end - state.raw.bounds[0]

@@ -47,7 +47,9 @@ WORST = 31  # the worst of its k best: its number; its score is threshold[2]
 NEED = 32  # why the kernel stopped before a step: see ROOM_*
 NEEDED = 33  # how much room it needs
 QUIET = 34  # partitions have nothing to do before an object above this one is the first
-NUMBERS = 35
+UNIT_SHAPE = 35  # how the unit's objects stand: MIXED, RISING or RANKED
+NUMBERS = 36
+MIXED, RISING, RANKED = 0, 1, 2
 
 # kernels never allocate: before a step they check for room, and else stop and say what they need
 ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST, ROOM_OUT = range(
@@ -64,8 +66,8 @@ class Now(NamedTuple):
 
     numbers: Ints
     threshold: Floats  # [tau] scores below it are not looked at; [F_theta] and [o^k] of FORMING
-    unit: Ranked  # [U^tau] best of the current unit
-    fresh: Ranked  # new objects, not yet merged anywhere
+    unit: Ranked  # [U^tau] best of the current unit, in no order until put_in_order
+    fresh: Ranked  # new leaders, not yet merged; empty between steps
     leaders: Ranked  # best of all candidates: the first k are the answer
     work: Ints
 
@@ -110,7 +112,7 @@ def new_state(setting: Setting, mode: int) -> State:
     numbers[SAVL] = options.get("savl", True) and options.get("delay", True)
     numbers[AMORTISE] = options.get("amortise", False) and numbers[SAVL]
     numbers[[MANY, KEEP, MOST, SETTLING]] = many, keep, most, 1
-    numbers[[FORMING, FREE_LIST, DIRTY]] = -1, -1, 1
+    numbers[[FORMING, FREE_LIST, DIRTY, UNIT_SHAPE]] = -1, -1, 1, RISING
     unit = 1
     if setting.counted:
         unit = unit_size(setting.size, setting.slide, k, options.get("partitions"))
