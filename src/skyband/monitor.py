@@ -179,11 +179,13 @@ class Monitor:
         return weighted(attributes, weights)
 
     def _count_unranked(self, column: Floats, nulls: int) -> Any:
+        if not len(column) or not np.isnan(column.max()):  # a maximum tells of any NaN
+            return None
         unranked = np.isnan(column)
         bad = int(np.count_nonzero(unranked))
         self.dropped.null_score += nulls
         self.dropped.nan_score += bad - nulls
-        return unranked if bad else None
+        return unranked
 
     def _push_counted(
         self, column: Floats, matrix: Floats | None, nulls: int, ids: Ints | None
@@ -271,7 +273,8 @@ class Monitor:
         panes, window = self._panes, self.query.window
         emit = steps.emit
         size = int(target.rows.size[0])
-        seq = target.rows.seq[:size]
+        seq, score = target.rows.seq[:size], target.rows.score[:size]
+        score += 0.0  # -0.0 becomes 0.0
         end = panes.offset + steps.window[emit] * panes.slide
         start = end - panes.size
         if isinstance(window, CountWindow):
@@ -283,7 +286,7 @@ class Monitor:
             window_start=start,
             window_end=end,
             offsets=np.concatenate([[0], target.upto[emit]]),
-            score=target.rows.score[:size] + 0.0,  # -0.0 becomes 0.0
+            score=score,
             id=seq if directory is None or places is None else directory.id[places],
             time=directory.time[places] if directory is not None and directory.timed else None,
             ranks=target.rank[:size] if changes else None,

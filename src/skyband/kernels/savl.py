@@ -148,6 +148,25 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> None:
 
 
 @lean
+def leads_run(items: Savl, slot: int, seq: int) -> bool:
+    """Whether the object on top of the best of as many stacks as allowed is this one."""
+    count = items.stacks[slot]
+    if count < items.limit[slot]:
+        return False
+    return items.oldest[items.top[slot * items.numbers[WIDTH] + count - 1]] == seq
+
+
+@lean
+def stretch_run(items: Savl, slot: int, seq: int, score: float) -> None:
+    """Let the run on top of the best stack begin at ``seq``: all in between are better and better."""
+    place = slot * items.numbers[WIDTH] + items.stacks[slot] - 1
+    node = items.top[place]
+    items.numbers[OBJECTS] += items.oldest[node] - seq
+    items.oldest[node] = seq
+    items.top_score[place] = score
+
+
+@lean
 def drop_best(items: Savl, raw: Ring, slot: int, first: int) -> None:
     """Remove from the best stack of a slot its objects numbered below ``first``.
 

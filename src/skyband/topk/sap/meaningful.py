@@ -18,7 +18,8 @@ import numpy as np
 from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, copy_run, place_of, rank, rank_by_age
-from skyband.kernels.savl import clear, nodes_left, offer
+from skyband.kernels.ring import Ring
+from skyband.kernels.savl import Savl, clear, leads_run, nodes_left, offer, stretch_run
 from skyband.kernels.work import RESCANNED, RESCANS
 from skyband.order import Ints
 from skyband.topk.sap.state import (
@@ -236,19 +237,46 @@ def _scan(
             _scan_pane(state, slot, start, stop, theta, worst_score, worst_seq)
             stop = start
             continue
-        left = nodes_left(stacks)
-        while stop > start and left > 0:
-            stop -= 1
-            score = raw.score[stop & raw.mask[0]]
-            if not score <= theta and better(worst_score, worst_seq, score, stop):
-                offer(stacks, slot, score, stop)
-                left = nodes_left(stacks)
+        stop = _scan_stretch(raw, stacks, slot, start, stop, theta, worst_score, worst_seq)
         if stop > start:
             break
     if stop > begin:
         numbers[NEEDED] = limit
     state.now.work[RESCANS] += 1
     state.now.work[RESCANNED] += end - stop
+    return stop
+
+
+@lean
+def _scan_stretch(
+    raw: Ring, stacks: Savl, slot: int, start: int, stop: int, theta: float, worst_score: float,
+    worst_seq: int,
+) -> int:  # fmt: skip
+    """Offer objects one by one, newest first; return ``start``, or where nodes ran out.
+
+    As long as scores rise towards older objects, the run on top of the best stack just grows.
+    """
+    mask = raw.mask[0]
+    running = False
+    top = np.inf
+    while stop > start:
+        score = raw.score[(stop - 1) & mask]
+        if running and score > top and score < worst_score:
+            top = score
+            stop -= 1
+            continue
+        if running:
+            stretch_run(stacks, slot, stop, top)
+            running = False
+        if not score <= theta and better(worst_score, worst_seq, score, stop - 1):
+            if nodes_left(stacks) == 0:
+                return stop
+            offer(stacks, slot, score, stop - 1)
+            running = leads_run(stacks, slot, stop - 1)
+            top = score
+        stop -= 1
+    if running:
+        stretch_run(stacks, slot, stop, top)
     return stop
 
 
