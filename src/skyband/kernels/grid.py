@@ -172,8 +172,6 @@ def scan(items: Grid, limit: int, best: Ranked, room: Scratch, work: Ints) -> No
                 extra.size[0] = count + 1
                 if count + 1 == len(extra.score):
                     threshold = _settle(best, extra, limit)
-                    if threshold == bound and seq < best.seq[limit - 1]:
-                        break  # the rest of the cell can at best be equal, and is older
             seq = items.older[slot]
         # on a single axis each cell goes behind the ones before; else wait until it matters
         if extra.size[0] > 0 and (axes == 1 or best.size[0] + extra.size[0] >= limit):

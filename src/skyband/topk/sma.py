@@ -288,7 +288,6 @@ def _compute(state: State, room: Room) -> None:
     size = band.size[0]
     if size == limit:
         state.cut[0], numbers[_CUT] = band.score[size - 1], band.seq[size - 1]
-        numbers[_OUTSIDE] = bounds[1] - 1
     else:  # these are all there are
         state.cut[0], numbers[_CUT] = -np.inf, -1
         numbers[_OUTSIDE] = -1

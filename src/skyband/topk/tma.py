@@ -183,7 +183,8 @@ def _advance(
             scan(cells, limit, best, room, work)
             work[INSERTIONS] += best.size[0]
             numbers[_OLDEST] = first
-            numbers[_OUTSIDE] = bounds[1] - 1 if best.size[0] == limit else -1
+            if best.size[0] < limit:  # these are all there are
+                numbers[_OUTSIDE] = -1
             dirty = True
         work[SLIDES] += 1
         work[CANDIDATES] += best.size[0]
