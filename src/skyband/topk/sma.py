@@ -78,13 +78,14 @@ class SMA(Algorithm):
 
     Parameters: option ``k_max``, the objects that a computation finds, k by default.
 
-    Reference: Mouratidis et al., SIGMOD 2006 (SMA); Zhu et al., TKDE 2017, section 2.1, and Yang et
-    al., EDBT 2011, sections 2.2 and 7, who report how often it computes anew.
+    Reference: Mouratidis et al., SIGMOD 2006, doi:10.1145/1142473.1142544 (SMA); described by Zhu
+    et al., TKDE 2017, section 2.1, and measured by Yang et al., EDBT 2011, section 6.
 
-    Deviations: those of TMA. With ``k_max`` above k, which the paper does not have, computations
-    get rarer. The first computation is the first answer after an expiry; before it the band is
-    the whole skyband. A band of more than four times ``k_max`` is cut down to ``k_max``, which
-    costs nothing and keeps it small after a rise; in the paper only computations move the cut.
+    Deviations: the grid is that of TMA, with its deviations. The paper has no ``k_max`` above k,
+    which makes computations rarer. The first cut is set without a scan, at the first answer after
+    an expiry; until then the band is the whole skyband. A band of more than four times ``k_max`` is
+    cut down to ``k_max``, which costs nothing and keeps it small after a rise; in the paper only
+    computations move the cut. Equal scores: the newer dominates the older.
     """
 
     name = "sma"

@@ -61,13 +61,14 @@ class TMA(Algorithm):
 
     Parameters: option ``k_max``, the size of a computed view, 2k by default.
 
-    Reference: Mouratidis et al., SIGMOD 2006, section 4 (TMA), with the view of Yi et al., ICDE
-    2003, as Zhu et al., TKDE 2017, section 2.1, describe the family.
+    Reference: Mouratidis et al., SIGMOD 2006, doi:10.1145/1142473.1142544 (TMA), with the view of
+    k to k_max objects by which Zhu et al., TKDE 2017, section 2.1, describe the family.
 
-    Deviations: cells list their objects newest first, so that expiry is free. The extent of the
-    grid is learned from the window when it is first needed, and again when computations read too
-    much. The grid has one query, so its axes are the weighted attributes, and there are no
-    influence lists. The arrivals of a slide are merged into the view together.
+    Deviations: the paper's TMA has k_max = k, which the option gives. Cells list their objects
+    newest first, so that expiry costs nothing. The window is one cell until computations have read
+    too much in vain; then the grid is laid out to fit the window, and again after a drift. It
+    serves one query, so its axes are the weighted attributes, and it has no influence lists. The
+    arrivals of a slide are merged into the view together.
     """
 
     name = "tma"
