@@ -59,8 +59,9 @@ def _usage(error: Exception) -> int:
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "skyband"
     found = error.format_message().rstrip(".")  # type: ignore[attr-defined]
-    if not found or "\n" in found:  # no command at all: the message is the help
-        found = "no command was given"
+    if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help, if not yet printed
+        print(found, end="")
+        return _WRONG
     return _fail(f"{found[0].lower()}{found[1:]}; fix: see '{path} --help'")
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from skyband.cli.reading import Column, Source
@@ -121,6 +122,7 @@ def clock(microseconds: int) -> str:
     return f"{hour:02d}:{minute:02d}:{second:02d}" + (f".{rest:06d}" if rest else "")
 
 
+@lru_cache(4096)
 def _day(days: int) -> str:
     """Days since the epoch as a date, also beyond the years 1 to 9999 that Python knows."""
     eras, day = divmod(days + 719_162, 146_097)  # 400 years are 146,097 days

@@ -86,8 +86,7 @@ def look(source: Source, asked: Asked) -> Seen:
         names = ", ".join(key.quoted for key in keys)
         parts[2] = f"(SELECT count(*) FROM (SELECT DISTINCT {names} FROM {source.scan}))"
     rows, span, distinct = source.single(f"SELECT {', '.join(parts)} FROM {source.scan}")
-    columns = ", ".join(f"{column.name} {column.type}" for column in source.columns)
-    return Seen(source.shown, columns, rows, span, distinct)
+    return Seen(source.shown, source.described(), rows, span, distinct)
 
 
 def objects_per_window(asked: Asked, seen: Seen | None) -> float | None:
@@ -104,20 +103,26 @@ def objects_per_window(asked: Asked, seen: Seen | None) -> float | None:
 def expected(asked: Asked, objects: float) -> Expected:
     """Candidates for scores in random order.
 
-    The k-skyband holds k(1 + ln(n/k)) objects; MinTopk about 2k where the slide is much longer
-    than k, at most k for each of the ceil(n/s) open windows; SAP k for each of its
-    m* = ceil(sqrt(n / max(s, k))) partitions.
+    Of the j-th newest of m equal parts of a window k/j objects are among the k best since then, so
+    k(1/1 + 1/2 + ... + 1/m) are kept: the k-skyband has single objects for parts, which makes it
+    k(1 + ln(n/k)); MinTopk has slides; SAP has m* = ceil(sqrt(n / max(s, k))) partitions. In the
+    worst case MinTopk keeps k for each of the ceil(n/s) open windows.
     """
     k, window = asked.query.k, asked.query.window
     slide = objects * window.slide / window.size
-    most = k * math.ceil(window.size / window.slide)
+    slides = math.ceil(window.size / window.slide)
     skyband = k * (1 + math.log(objects / k)) if objects > k else objects
-    sap = k * math.ceil(math.sqrt(objects / max(slide, k)))
-    return Expected(
-        objects,
-        slide,
-        *(math.ceil(min(objects, count)) for count in (skyband, min(2 * k, most), most, sap)),
-    )
+    mintopk = min(skyband, k * _harmonic(slides))
+    sap = min(skyband, k * _harmonic(math.ceil(math.sqrt(objects / max(slide, k)))))
+    counts = (skyband, mintopk, k * slides, sap)
+    return Expected(objects, slide, *(math.ceil(min(objects, count)) for count in counts))
+
+
+def _harmonic(terms: int) -> float:
+    """1/1 + 1/2 + ... + 1/terms."""
+    if terms < 100:
+        return sum(1 / term for term in range(1, terms + 1))
+    return math.log(terms) + 0.5772156649015329 + 1 / (2 * terms)
 
 
 def _words(
@@ -139,21 +144,16 @@ def _words(
             ("candidates", "depend on how many objects a window holds: name a FILE to find out")
         )
         return words
-    held = f"{guess.window:,.0f} objects per window, {guess.slide:,.0f} per slide"
+    per_slide = f"{guess.slide:,.0f}" if guess.slide >= 10 else f"{guess.slide:.2g}"
+    held = f"{guess.window:,.0f} objects per window, {per_slide} per slide"
+    most = f"at most {guess.mintopk_most:,}, k for each open window"
     words += [
-        ("candidates", f"{held}; kept for scores in random order:"),
-        ("", f"k-skyband: about {guess.kskyband:,}, that is k(1 + ln(n/k))"),
-        ("", f"MinTopk: {_mintopk(query.k, guess)}"),
-        ("", f"SAP: about {guess.sap:,}, k for each of its partitions"),
+        ("candidates", f"{held}; of scores in random order are kept:"),
+        ("", f"k-skyband: about {guess.kskyband:,}, by single objects"),
+        ("", f"MinTopk: about {guess.mintopk:,}, by slides; {most}"),
+        ("", f"SAP: about {guess.sap:,}, by partitions"),
     ]
     return words
-
-
-def _mintopk(k: int, guess: Expected) -> str:
-    most = f"at most {guess.mintopk_most:,}, k for each open window"
-    if guess.slide >= 10 * k:
-        return f"about {guess.mintopk:,}, since the slide is much longer than k; {most}"
-    return f"more than {guess.mintopk:,}, since the slide is not much longer than k; {most}"
 
 
 def _panes(asked: Asked) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from shlex import quote
 from typing import Any
 
 from skyband.cli.reading import Column, Source, first_line
@@ -42,11 +43,11 @@ def score(source: Source, text: str) -> str:
         return sql
     fix = "rank by a number, such as --by 'price * volume'"
     if found == "VARCHAR":
-        fix = f"turn it into a number: --by 'TRY_CAST({text} AS DOUBLE)'"
+        fix = f"turn it into a number: --by {quote(f'TRY_CAST({text} AS DOUBLE)')}"
     elif found == "BOOLEAN":
-        fix = f"turn it into a number: --by 'CAST({text} AS INTEGER)'"
+        fix = f"turn it into a number: --by {quote(f'CAST({text} AS INTEGER)')}"
     elif _MOMENTS.fullmatch(found):
-        fix = f"turn it into a number: --by 'epoch({text})'"
+        fix = f"turn it into a number: --by {quote(f'epoch({text})')}"
     raise DataError(f"--by {text!r} is of type {found}", "a number", fix)
 
 
@@ -56,17 +57,21 @@ def time(source: Source, text: str) -> Time:
     if sql is None:
         return Time("CAST(NULL AS BIGINT)", None)
     found = _type(source, sql)
+    if found == "TIMESTAMP_NS":  # rounded down, also before 1970, where epoch_us rounds up
+        whole = f"epoch_ns({sql}\n)"
+        return Time(f"({whole} - (({whole} % 1000) + 1000) % 1000) // 1000", False)
     if _MOMENTS.fullmatch(found):
         return Time(f"epoch_us({sql}\n)", False)
     if _INTEGERS.fullmatch(found):
         return Time(f"CAST(({sql}\n) AS BIGINT)", True)
     if source.empty:
         return Time("CAST(NULL AS BIGINT)", None)
-    fix = f"turn it into a timestamp: --time 'CAST({text} AS TIMESTAMP)'"
+    fix = f"turn it into a timestamp: --time {quote(f'CAST({text} AS TIMESTAMP)')}"
     if found == "VARCHAR":
         fix += f" or --time \"strptime({text}, '%d.%m.%Y %H:%M')\""
     elif _NUMBERS.fullmatch(found):
-        fix = f"turn it into a timestamp: --time 'to_timestamp({text})' if it counts seconds"
+        seconds = quote(f"to_timestamp({text})")
+        fix = f"turn it into a timestamp: --time {seconds} if it counts seconds"
     raise DataError(f"--time {text!r} is of type {found}", "a timestamp or a whole number", fix)
 
 
@@ -103,9 +108,9 @@ def _scalar(source: Source, text: str, option: str) -> str | None:
         if source.empty:
             return None
         raise QueryError(
-            f"{option} {text!r} is not an expression over this file: {said}",
-            "a SQL expression over its columns",
-            "see the columns and types with skyband explain FILE ...",
+            f"{option} {text!r} cannot be evaluated: {said}",
+            f"a SQL expression over {source.described()}",
+            "cast texts: TRY_CAST(... AS DOUBLE)" if "VARCHAR" in said else "",
         ) from None
     return f"({text}\n)"
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 
 from skyband.cli import options, progress
-from skyband.datasets import NAMES, dataset, write
+from skyband.datasets import dataset, write
 from skyband.datasets.arrivals import Rate
 
 
 def run(name: str, rows: str, seed: str, out: str, rate: str) -> None:
     """Write the first rows of a data set."""
-    found = dataset(options.choice(name.lower().replace("-", "_"), "the data set", NAMES))
+    found = dataset(name.lower().replace("-", "_"))
     count = options.whole(rows, "--rows")
     start = options.whole(seed, "--seed", least=0)
     options.choice(rate, "--rate", ("even", "bursty"))

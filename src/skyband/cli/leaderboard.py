@@ -6,7 +6,7 @@ Whatever engine answered a query fills a leaderboard; whoever prints one does no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,21 +17,23 @@ from skyband.results import Ranked
 _AT_ONCE = 65_536
 
 
-class Window(NamedTuple):
-    """One window of one key, best first: where its rows stand in :attr:`Leaderboard.rows`.
+class Block(NamedTuple):
+    """Some windows as columns: bounds and sizes per window, the rest per ranked row.
 
-    ``rank`` and ``previous`` are there for changes: 0 for an object that left, or that entered.
+    ``place`` is where a row stands in :attr:`Leaderboard.rows`. With changes, ``rank`` is 0 for an
+    object that left and ``previous`` is 0 for one that entered.
     """
 
-    start: int
-    end: int
-    place: list[int]
-    rank: list[int] | None
-    previous: list[int] | None
+    start: Ints
+    end: Ints
+    size: Ints
+    place: Ints
+    rank: Ints
+    previous: Ints | None
 
 
-class _Part(NamedTuple):
-    """The windows of one push, and their rows one after the other."""
+class _Windows(NamedTuple):
+    """Windows as they came: the rows of window i are ``offsets[i]:offsets[i + 1]``."""
 
     start: Ints
     end: Ints
@@ -43,23 +45,7 @@ class _Part(NamedTuple):
 
 
 _NONE = np.empty(0, np.int64)
-_NOTHING = _Part(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None)
-
-
-def _joined(parts: list[_Part]) -> _Part:
-    """Several parts as one."""
-    rows = np.array([len(part.id) for part in parts], np.int64)
-    ahead = np.cumsum(rows) - rows
-    offsets = [part.offsets[:-1] + before for part, before in zip(parts, ahead, strict=True)]
-    joined: list[Ints | None] = []
-    for name in _Part._fields:
-        if name == "offsets":
-            joined.append(np.concatenate([*offsets, [rows.sum()]]))
-        elif getattr(parts[0], name) is None:
-            joined.append(None)
-        else:
-            joined.append(np.concatenate([getattr(part, name) for part in parts]))
-    return _Part(*joined)  # type: ignore[arg-type]
+_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None)
 
 
 class Leaderboard:
@@ -77,8 +63,9 @@ class Leaderboard:
         self.dropped = Dropped()
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
         self.scores = np.empty(0)  # their scores
-        self._all = _NOTHING
-        self._parts: list[_Part] = []
+        self._all = _NO_WINDOWS
+        self._columns: list[list[Ints]] = [[] for _ in _Windows._fields]
+        self._ranked = 0
         self._seen = np.zeros(_AT_ONCE, np.bool_)
         self._new: list[tuple[Ints, Floats]] = []
 
@@ -94,9 +81,12 @@ class Leaderboard:
             id, rank, previous = id[order], rank[order], previous[order]
         if key is None:
             key = np.zeros(len(ranked), np.int64)
-        self._parts.append(
-            _Part(ranked.window_start, ranked.window_end, key, ranked.offsets, id, rank, previous)
-        )
+        ahead = ranked.offsets[:-1] + self._ranked
+        self._ranked += ranked.rows
+        columns = (ranked.window_start, ranked.window_end, key, ahead, id, rank, previous)
+        for column, values in zip(self._columns, columns, strict=True):
+            if values is not None:
+                column.append(values)
 
     def _note(self, id: Ints, score: Floats) -> None:
         highest = int(id.max())
@@ -109,46 +99,51 @@ class Leaderboard:
         self._new.append((rows, score[new][at]))
 
     def close(self) -> None:
-        """Everything is in: make :attr:`rows` and :attr:`scores`, and bring the parts together."""
-        if not self._parts:
+        """Everything is in: make :attr:`rows` and :attr:`scores`, and join the windows."""
+        if not self._new:
             return
         rows = np.concatenate([rows for rows, _ in self._new])
         order = np.argsort(rows)
         self.rows = rows[order]
         self.scores = np.concatenate([scores for _, scores in self._new])[order]
-        self._all = _joined(self._parts)
-        self._parts, self._new, self._seen = [], [], np.zeros(0, np.bool_)
+        self._new, self._seen = [], np.zeros(0, np.bool_)
+        self._columns[3].append(np.array([self._ranked], np.int64))
+        joined: list[Any] = []
+        for column in self._columns:  # each is given up once it is joined: there may be many
+            joined.append(np.concatenate(column) if column else None)
+            column.clear()
+        self._all = _Windows(*joined)
 
     def order(self) -> Ints:
-        """The windows that hold any row, by end and key: numbers to give to :meth:`windows`."""
+        """The windows that hold any row, by end and key: numbers to give to :meth:`blocks`."""
         order = np.lexsort((self._all.key, self._all.end))
         filled = np.diff(self._all.offsets) > 0
         there: Ints = order[filled[order]]
         return there
 
-    def windows(self, order: Ints) -> Iterator[Window]:
-        """These windows, one after the other."""
+    def blocks(self, order: Ints) -> Iterator[Block]:
+        """These windows, some tens of thousands of rows at a time."""
         all = self._all
-        sizes = np.diff(all.offsets)
-        upto = np.cumsum(sizes[order])
         low = 0
         while low < len(order):
-            before = upto[low - 1] if low else 0
-            high = max(low + 1, int(np.searchsorted(upto, before + _AT_ONCE, side="right")))
-            some = order[low:high]
-            size = sizes[some]
-            stop = np.cumsum(size)
-            row = np.repeat(all.offsets[some] - (stop - size), size) + np.arange(stop[-1])
-            place = np.searchsorted(self.rows, all.id[row]).tolist()
-            rank = None if all.rank is None else all.rank[row].tolist()
-            previous = None if all.previous is None else all.previous[row].tolist()
-            bounds = (all.start[some], all.end[some], stop - size, stop)
-            for start, end, first, beyond in zip(*(b.tolist() for b in bounds), strict=True):
-                yield Window(
-                    start,
-                    end,
-                    place[first:beyond],
-                    None if rank is None else rank[first:beyond],
-                    None if previous is None else previous[first:beyond],
-                )
-            low = high
+            some = order[low : low + _AT_ONCE]
+            upto = np.cumsum(all.offsets[some + 1] - all.offsets[some])
+            high = max(1, int(np.searchsorted(upto, _AT_ONCE, side="right")))
+            yield self._block(some[:high])
+            low += high
+
+    def _block(self, some: Ints) -> Block:
+        all = self._all
+        first = all.offsets[some]
+        size = all.offsets[some + 1] - first
+        ahead = np.cumsum(size) - size
+        at = np.arange(int(size.sum()), dtype=np.int64)
+        row = at + np.repeat(first - ahead, size)
+        return Block(
+            all.start[some],
+            all.end[some],
+            size,
+            np.searchsorted(self.rows, all.id[row]),
+            at - np.repeat(ahead, size) + 1 if all.rank is None else all.rank[row],
+            None if all.previous is None else all.previous[row],
+        )

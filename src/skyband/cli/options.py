@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from shlex import quote
 
 from skyband.errors import QueryError
 from skyband.query import CountWindow, Emit, TimeWindow, TopK, Window, last
@@ -12,7 +13,7 @@ _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
 _POWER = re.compile(r"(\d+)(?:\.(\d+))?[eE]\+?(\d{1,2})")
 
 
-def whole(text: str, option: str, least: int | None = 1) -> int:
+def whole(text: str, option: str, least: int | None = 1, example: int = 1000) -> int:
     """A whole number, as in ``1000``, ``1_000`` or ``1e3``.
 
     >>> whole("1e6", "--rows")
@@ -21,7 +22,9 @@ def whole(text: str, option: str, least: int | None = 1) -> int:
     value = _whole(text.strip())
     if value is None or (least is not None and value < least):
         bound = f" of at least {least}" if least is not None else ""
-        raise QueryError(f"{option} is {text!r}", f"a whole number{bound}", f"write {option} 1000")
+        raise QueryError(
+            f"{option} is {text!r}", f"a whole number{bound}", f"write {option} {example}"
+        )
     return value
 
 
@@ -42,7 +45,7 @@ def choice(text: str, option: str, choices: tuple[str, ...]) -> str:
         close = get_close_matches(text, choices, 1)
         raise QueryError(
             f"{option} is {text!r}",
-            f"one of {', '.join(choices)}",
+            f"one of {', '.join(choices)}" if len(choices) > 1 else choices[0],
             f"write {option} {close[0] if close else choices[0]}",
         )
     return text
@@ -101,7 +104,9 @@ def _count_window(count: str, slide: str | None, offset: str | None, full: bool)
             "leave --offset out",
         )
     size = whole(count, "--last")
-    return CountWindow(size, size if slide is None else whole(slide, "--slide"), full)
+    return CountWindow(
+        size, size if slide is None else whole(slide, "--slide", example=min(size, 100)), full
+    )
 
 
 def _amount(text: str, option: str, least: int | None = 1) -> str | int:
@@ -112,7 +117,7 @@ def _amount(text: str, option: str, least: int | None = 1) -> str | int:
 def query(k: str, window: Window, emit: str) -> TopK:
     """The query that the options ask for."""
     kind: Emit = "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"
-    return TopK(whole(k, "--k"), window, kind)
+    return TopK(whole(k, "--k", example=10), window, kind)
 
 
 def require_unit(window: Window, integers: bool, time: str) -> None:
@@ -124,7 +129,7 @@ def require_unit(window: Window, integers: bool, time: str) -> None:
             f"--window is a duration but --time {time} is whole numbers",
             "a window in the column's own unit",
             "write --window 3600, or turn the column into timestamps: "
-            f"--time 'to_timestamp({time})' if it counts seconds",
+            f"--time {quote(f'to_timestamp({time})')} if it counts seconds",
         )
     if not integers and window.unit == "tick":
         raise QueryError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import BATCH, Column, Source
+from skyband.errors import DataError
 from skyband.query import CountWindow, TimeWindow, TopK
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from skyband.intake import Dropped
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
+_FARTHEST = 1 << 60  # from the epoch
 _TIMED = 32_768  # rows per push of time windows: those that wait for the watermark stay few
 
 
@@ -62,9 +64,13 @@ def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboa
     for batch in batches:
         columns: dict[str, Any] = {}
         if question.time is not None:
-            newest = batch.column("time")[-1].as_py()  # rows come sorted: nothing later is older
+            oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
+            if max(-(oldest or 0), newest or 0) >= _FARTHEST:
+                raise DataError(
+                    "a time beyond 2**60", "times closer to zero", "subtract a common start"
+                )
             columns = {"ids": _own(batch, "row"), "times": _own(batch, "time")}
-            columns["watermark"] = newest
+            columns["watermark"] = newest  # rows come sorted: nothing later is older
         found.add(monitor.push(_own(batch, "score"), **columns))
     found.add(monitor.finish())
     return monitor.dropped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import shutil
 import sys
@@ -75,7 +74,7 @@ class Source:
         self.shown = "standard input" if path == "-" else path
         self._directory = tempfile.TemporaryDirectory(prefix="skyband-")
         try:
-            self._path = self._spooled() if path == "-" else _existing(path)
+            self._path = self._spooled() if path == "-" else self._plain(_existing(path))
             self.kind = _kind(self._path)
             self._connection = self._connect()
             self._sample: int | None = None
@@ -104,6 +103,15 @@ class Source:
             raise DataError("standard input is empty", "CSV with a header, or JSON lines")
         return path
 
+    def _plain(self, path: Path) -> Path:
+        """The path, or a link to it if DuckDB would take its name for a pattern."""
+        if not set("*?[") & set(str(path)):
+            return path
+        known = [suffix for suffix in path.suffixes if suffix.lower() in (*_SUFFIXES, *_PACKED)]
+        link = Path(self._directory.name) / "".join(["input", *known[-2:]])
+        link.symlink_to(path)
+        return link
+
     def _connect(self) -> duckdb.DuckDBPyConnection:
         """A connection that can read this one file and nothing else."""
         import duckdb
@@ -124,7 +132,7 @@ class Source:
     def scan(self) -> str:
         """The file as a SQL table function."""
         sample = "" if self._sample is None else f", sample_size = {self._sample}"
-        return _READERS[self.kind].format(literal(glob.escape(str(self._path))), sample)
+        return _READERS[self.kind].format(literal(str(self._path)), sample)
 
     def _columns(self) -> tuple[Column, ...]:
         try:
@@ -190,6 +198,11 @@ class Source:
             f"one of {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
             fix,
         )
+
+    def described(self) -> str:
+        """The columns with their types, or the first of many."""
+        known = ", ".join(f"{column.name} {column.type}" for column in self.columns[:20])
+        return known + (", ..." if len(self.columns) > 20 else "")
 
     def rows(self, score: str, time: str | None, keys: list[Column]) -> Iterator[pa.RecordBatch]:
         """Record batches of ``score`` and, where asked for, ``key``, ``time`` and ``row``.
@@ -259,8 +272,12 @@ class Source:
 
     def _misread(self, error: Exception) -> DataError:
         kind = DataError if self.certain else MisreadError
-        fix = "cast the columns of the expression to DOUBLE" if "verflow" in str(error) else ""
-        return kind(f"{self.shown} cannot be read: {first_line(error)}", fix=fix)
+        said, fix = first_line(error), ""
+        if "verflow" in said:
+            fix = "cast the columns of the expression to DOUBLE"
+        elif "ould not convert" in said:
+            fix = "use TRY_CAST, which gives NULL for what cannot be converted"
+        return kind(f"{self.shown}: {said}", fix=fix)
 
 
 def identifier(name: str) -> str:
@@ -276,9 +293,10 @@ def literal(text: str) -> str:
 def first_line(error: Exception) -> str:
     """What DuckDB says, without the kind of the error and the excerpts that follow."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    said = lines[0].partition(" Error: ")[2] or lines[0]
-    detail = [line for line in lines[1:] if line.startswith("Error when converting")]
-    return "; ".join([said.strip().rstrip("!."), *(line.rstrip(".") for line in detail)])
+    said = [lines[0].partition(" Error: ")[2] or lines[0]]
+    if said[0].startswith("CSV Error"):
+        said += [line for line in lines[1:] if not line.startswith("Original Line")][:1]
+    return "; ".join(line.strip().rstrip("!.") for line in said)
 
 
 def _duckdb_error() -> type[Exception]:

@@ -8,14 +8,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import numpy as np
+
 from skyband.cli.cells import Cells, Kind, moment
-from skyband.cli.leaderboard import Leaderboard, Window
+from skyband.cli.leaderboard import Leaderboard
 
 LEADING = ["window_start", "window_end", "rank", "score", "row"]
 CHANGES = ["change", "previous_rank"]
 
 _SPECIAL = re.compile(r'[",\r\n]')
-_AT_ONCE = 50_000  # records per write
 
 
 class Records(ABC):
@@ -60,45 +61,34 @@ class Records(ABC):
 
     def blocks(self) -> Iterator[str]:
         """All records, some tens of thousands at a time."""
-        board = self.board
-        tell = moment if board.timed else str
-        whole = [a + b for a, b in zip(self.middles, self.tails, strict=True)]
+        board, tell = self.board, moment if self.board.timed else str
+        middles, tails = self.middles, self.tails
+        whole = [middle + tail for middle, tail in zip(middles, tails, strict=True)]
         ranks: list[str] = []
-        records: list[str] = []
-        bounds: tuple[int, int] | None = None
-        head = ""
-        for window in board.windows(board.order()):
-            if bounds != (window.start, window.end):  # those of many keys are the same
-                bounds = (window.start, window.end)
-                head = self.bounds(tell(window.start), tell(window.end))
-            if self.changes:
-                records += self._changes(head, window)
-            else:
-                ranks += map(self.rank, range(len(ranks) + 1, len(window.place) + 1))
-                records += [
-                    f"{head}{rank}{whole[place]}"
-                    for rank, place in zip(ranks, window.place, strict=False)
+        for block in board.blocks(board.order()):
+            fresh = np.diff(block.end, prepend=block.end[:1] - 1) != 0
+            bounds = zip(block.start[fresh].tolist(), block.end[fresh].tolist(), strict=True)
+            heads = [self.bounds(tell(start), tell(end)) for start, end in bounds]
+            head = np.repeat(np.cumsum(fresh) - 1, block.size).tolist()
+            rank, place = block.rank.tolist(), block.place.tolist()
+            ranks += map(self.rank, range(len(ranks), max(rank) + 1))
+            if block.previous is None:
+                records = [
+                    f"{heads[h]}{ranks[r]}{whole[p]}"
+                    for h, r, p in zip(head, rank, place, strict=True)
                 ]
-            if len(records) >= _AT_ONCE:
-                yield "".join(records)
-                records = []
-        if records:
+            else:
+                before = block.previous.tolist()
+                records = [
+                    f"{heads[h]}{ranks[r]}{middles[p]}{self.change(happened(r, b), b)}{tails[p]}"
+                    for h, r, p, b in zip(head, rank, place, before, strict=True)
+                ]
             yield "".join(records)
 
-    def _changes(self, head: str, window: Window) -> Iterator[str]:
-        for place, rank, what, previous in rows(window):
-            middle, tail = self.middles[place], self.tails[place]
-            yield f"{head}{self.rank(rank)}{middle}{self.change(what, previous)}{tail}"
 
-
-def rows(window: Window) -> Iterator[tuple[int, int, str, int]]:
-    """Place, rank, what happened, previous rank; in a full ranking nothing happens."""
-    if window.rank is None or window.previous is None:
-        for rank, place in enumerate(window.place, start=1):
-            yield place, rank, "", 0
-        return
-    for place, rank, previous in zip(window.place, window.rank, window.previous, strict=True):
-        yield place, rank, "left" if not rank else "moved" if previous else "entered", previous
+def happened(rank: int, previous: int) -> str:
+    """What a row of changes reports."""
+    return "left" if not rank else "moved" if previous else "entered"
 
 
 class Csv(Records):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Iterator
 from itertools import groupby
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -13,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from skyband.cli.cells import Cells, moment
-from skyband.cli.leaderboard import Leaderboard, Window
-from skyband.cli.records import rows
+from skyband.cli.leaderboard import Leaderboard
+from skyband.cli.records import happened
 
 if TYPE_CHECKING:
     from skyband.order import Ints
@@ -24,6 +25,14 @@ _MOST_ROWS = 20  # of a window, unless the terminal is higher
 _MOST_WINDOWS = 5
 _FRAME = 5  # lines of a table besides its rows
 _COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
+
+
+class Window(NamedTuple):
+    """One window of one key: bounds, and (place, rank, previous rank) of its rows."""
+
+    start: int
+    end: int
+    rows: list[tuple[int, int, int]]
 
 
 def write(out: BinaryIO, board: Leaderboard, cells: Cells, keys: list[str], changes: bool) -> None:
@@ -46,8 +55,16 @@ def _draw(
     limit = max(_MOST_ROWS, console.height - _FRAME - 3)
     shown = _last(board, order, limit)
     names = [*dict.fromkeys([*keys, *cells.names])]
-    used = sorted({place for window in shown for place in window.place})
-    lead = 40 if changes else 24
+    used = sorted({place for window in shown for place, _, _ in window.rows})
+    lead = 1 + sum(
+        max(cell_len(name), *map(cell_len, values)) + 3
+        for name, values in (
+            ("rank", [str(max(len(window.rows) for window in shown))]),
+            ("score", [_rounded(board.scores[place]) for place in used]),
+            ("row", [f"{board.rows[place]:,}" for place in used]),
+            *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
+        )
+    )
     fitting, hidden = _fitting(cells, names, used, console.width - lead, len(keys))
     for _, group in groupby(shown, key=lambda window: window.end):
         console.print(_table(list(group), board, cells, fitting, changes, limit))
@@ -58,18 +75,29 @@ def _draw(
 def _last(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
     """As many windows from the end as fit."""
     found: list[Window] = []
-    room = float(limit)
+    room = limit
     ends: set[int] = set()
-    for window in board.windows(order[::-1]):
+    for window in _windows(board, order[: -_MOST_ROWS * _MOST_WINDOWS : -1]):
         fresh = window.end not in ends
         if fresh and (len(ends) == _MOST_WINDOWS):
             break
-        room -= min(len(window.place), limit) + (_FRAME if fresh else 1)
+        room -= min(len(window.rows), limit) + (_FRAME if fresh else 1)
         if found and room < 0:
             break
         ends.add(window.end)
         found.append(window)
     return found[::-1]
+
+
+def _windows(board: Leaderboard, order: Ints) -> Iterator[Window]:
+    for block in board.blocks(order):
+        previous = block.rank if block.previous is None else block.previous
+        columns = (block.place.tolist(), block.rank.tolist(), previous.tolist())
+        rows = list(zip(*columns, strict=True))
+        low = 0
+        for start, end, size in zip(*(c.tolist() for c in block[:3]), strict=True):
+            yield Window(start, end, rows[low : low + size])
+            low += size
 
 
 def _fitting(
@@ -102,8 +130,8 @@ def _table(
     if changes:
         table.add_column("was", justify="right")
         table.add_column("change")
-    table.add_column("score", justify="right", style="cyan")
-    table.add_column("row", justify="right", style="dim")
+    table.add_column("score", justify="right", style="cyan", no_wrap=True)
+    table.add_column("row", justify="right", style="dim", no_wrap=True)
     for at in columns:
         right = cells.kinds[at] in ("number", "float")
         table.add_column(
@@ -115,12 +143,11 @@ def _table(
         )
     left_over = 0
     for window in windows:
-        for number, (place, rank, what, previous) in enumerate(rows(window)):
-            if number == limit:
-                left_over += len(window.place) - limit
-                break
+        left_over += max(0, len(window.rows) - limit)
+        for place, rank, previous in window.rows[:limit]:
             told: list[str | Text] = []
             if changes:
+                what = happened(rank, previous)
                 told = [str(previous or ""), Text(what, _COLOURS[what])]
             table.add_row(
                 str(rank or ""),
@@ -154,5 +181,9 @@ def _short(cells: Cells, column: int, place: int) -> str:
 
 
 def _rounded(value: float) -> str:
-    exact = repr(float(value))
-    return exact.removesuffix(".0") if len(exact) <= 10 else f"{value:.7g}"
+    """A number in about ten characters."""
+    exact = repr(float(value)).removesuffix(".0")
+    if not 1e-4 <= abs(value) < 1e15 or (abs(value) < 10_000 and len(exact) <= 10):
+        return exact if len(exact) <= 10 else f"{value:.6g}"
+    digits = max(0, 6 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{0 if value == int(value) else digits}f}"

@@ -1,0 +1,182 @@
+"""Whatever is wrong: one clear line, exit code 2, no traceback."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.command_line import Runner
+
+TRADES = """ts,sector,price,volume,note,unit price
+2024-01-01 00:00:10,tech,10.5,100,a,1
+2024-01-01 00:01:10,energy,11.5,200,b,2
+"""
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def trades(tmp_path):
+    file = tmp_path / "trades.csv"
+    file.write_text(TRADES)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("by", "told"),
+    [
+        ("price * volumee", "did you mean 'volume'?"),
+        ("PRICEE", "did you mean 'price'?"),
+        ("zzz", "one of ts, sector, price, volume, note, unit price"),
+        ("price * note", "cannot be evaluated: No function matches"),
+        ("nosuch(price)", "nosuch does not exist"),
+        ("note", "of type VARCHAR; expected a number"),
+        ("price > 1", "of type BOOLEAN; expected a number"),
+        ("ts", "of type TIMESTAMP; expected a number"),
+        ("[price]", "of type DOUBLE[]; expected a number"),
+        ("(price, volume)", "expected a number"),
+        ("sum(price)", "has an aggregate"),
+        ("max(price) - price", "has an aggregate"),
+        ("price, volume", "is 2 columns"),
+        ("price AS p", "has a column with an alias"),
+        ("(SELECT 1)", "has a subquery"),
+        ("price IN (SELECT 1)", "has a subquery"),
+        ("*", "has a star"),
+        ("COLUMNS('p.*')", "has a star"),
+        ("row_number() OVER ()", "has a window function"),
+        ("$1", "has a parameter"),
+        ("price >", "is not an expression: syntax error"),
+        ("price) + (volume", "is not an expression: syntax error"),
+        ("", "is not an expression"),
+        ("-- comment", "is not an expression"),
+        ("price; SELECT 1", "has a statement"),
+        ("price FROM elsewhere", "has a statement"),
+        ("CAST(note AS DOUBLE)", "fix: use TRY_CAST"),
+        ("9223372036854775807 * volume", "fix: cast the columns of the expression to DOUBLE"),
+    ],
+)
+def test_scores(run, trades, by, told):
+    assert told in run.fails("top", trades, "--by", by, "--last", 2)
+
+
+def test_comments_and_quotes_in_scores_are_fine(run, trades):
+    for by in (
+        "price -- of a share",
+        '"unit price" * 2',
+        "price /* ) */",
+        "length('it''s') * price",
+    ):
+        ran = run("top", trades, "--by", by, "--last", 2, "--format", "csv")
+        assert (ran.code, ran.err) == (0, "")
+
+
+WINDOW = ["--time", "ts", "--window", "1 hour"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "no window was given"),
+        (["--last", "0"], "--last is '0'; expected a whole number of at least 1"),
+        (["--last", "ten"], "--last is 'ten'"),
+        (["--last", "2", "--slide", "3"], "expected a slide of at most the window"),
+        (["--last", "2", "--slide", "1 minute"], "--slide is '1 minute'"),
+        (["--last", "2", "--offset", "1"], "--offset with --last"),
+        (["--last", "2", "--k", "0"], "--k is '0'"),
+        (["--last", "2", "--k", "-1"], "--k is '-1'"),
+        (["--last", "2", "--algorithm", "mintop"], "fix: write --algorithm mintopk"),
+        (["--last", "2", "--emit", "change"], "fix: write --emit changes"),
+        (["--last", "2", "--format", "cvs"], "fix: write --format csv"),
+        (["--last", "2", "--engine", "flink"], "--engine is 'flink'"),
+        (["--last", "2", "--partition-by", "sectr"], "did you mean 'sector'?"),
+        (["--last", "2", *WINDOW], "both --last and --window"),
+        (["--last", "2", "--time", "ts"], "both --last and --time"),
+        (["--time", "ts"], "--time without --window"),
+        (["--window", "1 hour"], "--window without --time"),
+        ([*WINDOW, "--slide", "2 hours"], "slide is 2 hours, the window is 1 hour"),
+        ([*WINDOW, "--slide", "5"], "both durations, or both plain integers"),
+        ([*WINDOW, "--full"], "--full with a time window"),
+        (["--time", "ts", "--window", "1 fortnight"], "window is '1 fortnight'"),
+        (["--time", "ts", "--window", "0 hours"], "fix: write --window '1 hour'"),
+        (["--time", "ts", "--window", "60"], "fix: write --window '60 seconds'"),
+        (["--time", "volume", "--window", "1 hour"], "to_timestamp(volume)"),
+        (["--time", "price", "--window", "1 hour"], "to_timestamp(price)"),
+        (["--time", "note", "--window", "1 hour"], "CAST(note AS TIMESTAMP)"),
+        (["--time", "when", "--window", "1 hour"], "--time"),
+        (["--time", "tss", "--window", "1 hour"], "did you mean 'ts'?"),
+        (["--time", "max(ts)", "--window", "1 hour"], "has an aggregate"),
+        (["--last", "2", "--colour", "red"], "no such option: --colour"),
+        (["--last"], "requires an argument"),
+        (["--last", "2", "extra"], "extra"),
+    ],
+)
+def test_options(run, trades, words, told):
+    assert told in run.fails("top", trades, "--by", "price", *words)
+
+
+def test_missing_words(run, trades):
+    assert "missing option '--by'" in run.fails("top", trades, "--last", 2)
+    assert "missing argument 'FILE'" in run.fails("top", "--by", "price", "--last", 2)
+    assert "fix: see 'skyband top --help'" in run.fails("top")
+    assert "'tpo'" in run.fails("tpo")
+
+
+def test_files(run, trades, tmp_path):
+    words = ["--by", "price", "--last", 2]
+    assert "did you mean" in run.fails("top", tmp_path / "trade.csv", *words)
+    assert "there is no file" in run.fails("top", tmp_path / "no" / "where.csv", *words)
+    assert "is a directory" in run.fails("top", tmp_path, *words)
+    (tmp_path / "empty.csv").write_text("")
+    assert "is empty" in run.fails("top", tmp_path / "empty.csv", *words)
+    assert "standard input is empty" in run.fails("top", "-", *words, stdin="")
+    (tmp_path / "broken.jsonl").write_text('{"price": 1\n')
+    assert "cannot be read as json" in run.fails("top", tmp_path / "broken.jsonl", *words)
+    (tmp_path / "broken.parquet").write_text("price\n1\n")
+    assert "cannot be read as parquet" in run.fails("top", tmp_path / "broken.parquet", *words)
+    (tmp_path / "latin.csv").write_bytes(b"price,name\n1,\xe9\n")
+    assert "not utf-8" in run.fails("top", tmp_path / "latin.csv", *words)
+    (tmp_path / "ragged.csv").write_text("price,volume\n1,2\n3\n4,5,6\n")
+    err = run.fails("top", tmp_path / "ragged.csv", *words)
+    assert "do not all have the same number of fields" in err
+
+
+def test_names_that_look_like_patterns(run, tmp_path):
+    """DuckDB would read other files, or several."""
+    (tmp_path / "a1.csv").write_text("price\n7\n")
+    odd = tmp_path / "a[1]*'?.csv"
+    odd.write_text("price\n8\n")
+    ran = run("top", odd, "--by", "price", "--last", 1, "--format", "csv")
+    assert [row["score"] for row in ran.rows] == ["8.0"]
+
+
+def test_nothing_is_guessed_about_lines(run):
+    """Lines that look like comments or titles are rows like all others."""
+    text = "name,v\n#a,1\n#b,2\nc,3\n"
+    ran = run("top", "-", "--by", "v", "--last", 3, "--format", "csv", stdin=text)
+    assert [row["name"] for row in ran.rows] == ["c", "#b", "#a"]
+
+
+def test_outputs(run, trades, tmp_path):
+    words = ["top", trades, "--by", "price", "--last", 2, "--out"]
+    assert "directory that exists" in run.fails(*words, tmp_path / "no" / "found.csv")
+    assert "is a directory" in run.fails(*words, tmp_path)
+    assert "the file that is read" in run.fails(*words, trades)
+    assert trades.read_text() == TRADES
+
+
+def test_times_beyond_all_bounds(run):
+    text = "t,v\n4611686018427387904,1\n"
+    words = ["--by", "v", "--time", "t", "--window", "10"]
+    assert "2**60" in run.fails("top", "-", *words, stdin=text)
+    assert "2**60" in run.fails("top", "-", *words, "--partition-by", "v", stdin=text)
+
+
+def test_unexpected_errors_are_not_hidden(run, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("skyband.cli.ranking.rank", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        run("top", "-", "--by", "v", "--last", 1, stdin="v\n1\n")
