@@ -84,9 +84,9 @@ def gather(now: Now, scores: Floats, start: int, stop: int, base: int) -> None:
 
 @lean
 def _bar(now: Now) -> float:
-    """The score from which on a new object joins the leaders; none does while there are none."""
+    """The score from which on a new object joins the leaders; NaN, so that none does, at first."""
     size = now.leaders.size[0]
-    return now.leaders.score[size - 1] if size > 0 else np.inf
+    return now.leaders.score[size - 1] if size > 0 else np.nan
 
 
 @lean
