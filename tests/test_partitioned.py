@@ -151,3 +151,11 @@ def test_many_keys_far_apart_in_time():
     parts += engine.finish()
     assert sum(part.ranked.rows for part in parts) == 18_000
     assert {int(start) for part in parts for start in part.ranked.window_start} == {0, decade}
+
+
+def test_a_window_is_answered_by_the_push_that_completes_it():
+    engine = Partitioned(TopK(1, last(count=2)))
+    columns = {"keys": np.zeros(2, np.int64), "ids": np.arange(2)}
+    (part,) = engine.push(np.array([3.0, 5.0]), **columns)
+    assert (part.key.tolist(), part.ranked.window_end.tolist()) == ([0], [2])
+    assert part.ranked.id.tolist() == [1]
