@@ -138,6 +138,7 @@ def test_falling_scores_lay_out_a_grid_and_scan_little_of_it(algorithm, width):
 def test_rising_scores_need_no_scan(algorithm):
     monitor = check_counted(np.arange(600.0), 100, 5, 5, algorithm, cuts=range(0, 600, 25))
     work = monitor.counters()
+    assert cells(monitor) > 1  # laid out when the window was full
     assert work["rescans"] == work["rescanned"] == work["events"] == 0
     assert work["insertions"] == 600
 

@@ -25,6 +25,7 @@ _FARTHEST = 1e307  # an axis ends here at the latest: its length must not overfl
 _SHORTEST = 1e-290  # an axis below this length is one slice: its inverse must not overflow
 _PATIENCE = 4  # wasted reads, in windows, that pay for a new layout
 _EASY = 4  # reads per object asked for that are not called waste
+_NO_LAYOUT = 1 << 62  # waste of a grid that was never laid out
 
 
 class Grid(NamedTuple):
@@ -68,7 +69,7 @@ class Scratch(NamedTuple):
 
 
 def grid(weights: Sequence[float] | None, capacity: int) -> Grid:
-    """An empty grid of one cell with room for ``capacity`` objects."""
+    """An empty grid of one cell with room for ``capacity`` objects; it wants a layout."""
     weight = np.array(weights or [1.0])
     axes, raw = len(weight), ring(capacity)
     many = axes > 1
@@ -85,7 +86,7 @@ def grid(weights: Sequence[float] | None, capacity: int) -> Grid:
         side=np.ones(axes, np.int64),
         ceiling=np.zeros(axes, np.int64),
         weight=weight,
-        waste=np.zeros(1, np.int64),
+        waste=np.full(1, _NO_LAYOUT, np.int64),
     )
 
 
@@ -279,10 +280,10 @@ def _raise_top(items: Grid, axis: int, here: int, x: float) -> None:
 
 
 @lean_entry
-def wasteful(items: Grid) -> bool:
-    """Whether scans have read so much in vain that a new layout would have been paid for."""
-    population = items.raw.bounds[1] - items.raw.bounds[0]
-    return bool(items.waste[0] > _PATIENCE * population)
+def wants_layout(items: Grid) -> bool:
+    """Whether the window begins to slide, or scans have read enough in vain to pay for a layout."""
+    low, high = items.raw.bounds[0], items.raw.bounds[1]
+    return bool(0 < low < high and items.waste[0] > _PATIENCE * (high - low))
 
 
 def laid_out(items: Grid, work: Ints) -> Grid:
@@ -291,7 +292,8 @@ def laid_out(items: Grid, work: Ints) -> Grid:
     slots = held(items.raw) & items.raw.mask[0]
     ranked = slots[~np.isnan(items.raw.score[slots])]
     terms = items.term[ranked] if axes > 1 else items.raw.score[ranked].reshape(-1, 1)
-    work[RESCANNED] += len(slots)
+    if items.waste[0] < _NO_LAYOUT:
+        work[RESCANNED] += len(slots)
     ends = np.array([_ends(terms[:, axis]) for axis in range(axes)])
     low, high = ends[:, 0].copy(), ends[:, 1].copy()
     wide = np.flatnonzero(high - low >= _SHORTEST)

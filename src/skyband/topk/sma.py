@@ -19,7 +19,7 @@ from skyband.kernels.grid import (
     laid_out,
     scan,
     scratch,
-    wasteful,
+    wants_layout,
     window_of,
 )
 from skyband.kernels.jit import lean, lean_entry
@@ -116,7 +116,7 @@ class SMA(Algorithm):
         self._fit(cells, room)
         step = _advance(self.state, room, batch, steps, target, 0)
         while step < len(steps.stop):
-            if wasteful(cells):
+            if wants_layout(cells):
                 cells = laid_out(cells, self.work)
                 room = _room(cells, limit)
                 self.state = self.state._replace(cells=cells)
@@ -187,10 +187,10 @@ def _advance(
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
     while step < len(steps.stop):
-        if lacks_room(target, k, state.memory) or wasteful(cells):
-            return step
         first, stop = steps.first[step], steps.stop[step]
         cells.raw.bounds[0] = max(cells.raw.bounds[0], first)
+        if lacks_room(target, k, state.memory) or wants_layout(cells):
+            return step
         if numbers[_OLDEST] < first:
             dirty = _expire(band, state.dominators, numbers, first) or dirty
         insert(cells, batch, position, stop)

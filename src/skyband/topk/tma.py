@@ -19,7 +19,7 @@ from skyband.kernels.grid import (
     laid_out,
     scan,
     scratch,
-    wasteful,
+    wants_layout,
     window_of,
     with_room,
 )
@@ -65,10 +65,10 @@ class TMA(Algorithm):
     k to k_max objects by which Zhu et al., TKDE 2017, section 2.1, describe the family.
 
     Deviations: the paper's TMA has k_max = k, which the option gives. Cells list their objects
-    newest first, so that expiry costs nothing. The window is one cell until computations have read
-    too much in vain; then the grid is laid out to fit the window, and again after a drift. It
-    serves one query, so its axes are the weighted attributes, and it has no influence lists. The
-    arrivals of a slide are merged into the view together.
+    newest first, so that expiry costs nothing. The grid is laid out to fit the first full window,
+    and again when computations have read too much in vain, as after a drift. It serves one query,
+    so its axes are the weighted attributes, and it has no influence lists. The arrivals of a slide
+    are merged into the view together.
     """
 
     name = "tma"
@@ -97,7 +97,7 @@ class TMA(Algorithm):
         self.state = self.state._replace(cells=cells, best=best)
         step = _advance(self.state, scratch(cells, limit), batch, steps, target, 0)
         while step < len(steps.stop):
-            if wasteful(cells):
+            if wants_layout(cells):
                 cells = laid_out(cells, self.work)
                 self.state = self.state._replace(cells=cells)
             elif self.setting.changes:
@@ -153,10 +153,10 @@ def _advance(
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
     while step < len(steps.stop):
-        if lacks_room(target, k, state.memory) or wasteful(cells):
-            return step
         first, stop = steps.first[step], steps.stop[step]
         bounds[0] = max(bounds[0], first)
+        if lacks_room(target, k, state.memory) or wants_layout(cells):
+            return step
         if numbers[_OLDEST] < first:
             dirty = _expire(best, numbers, first) or dirty
         insert(cells, batch, position, stop)
