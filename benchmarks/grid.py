@@ -212,8 +212,8 @@ def sane(algorithm: str, n: int, s: int, k: int) -> bool:
     """Whether an algorithm is worth a try: not if it stores, or reads, absurdly much."""
     if algorithm == "pretopk":
         return k * (n // s) <= 4_000_000  # references it keeps
-    if algorithm in ("recompute", "tma", "sma"):
-        return n // s <= 1_000  # each may read the window again at every slide
+    if algorithm == "recompute":
+        return n // s <= 1_000  # times that it reads each object
     return True
 
 

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Record = dict[str, Any]
 
 BLOCK = 1_000_000  # objects per resident block of a stream
-_OUTPUT = 16 << 20  # bytes of answers that one push should not exceed
+_OUTPUT = 4 << 20  # bytes of answers per push: more are not reused but mapped afresh each time
 _FIRST = 1 << 14  # objects of the first push under a time budget
 
 

@@ -114,7 +114,7 @@ class Memory:
             panel.set_title(what, loc="left")
             panel.set_xlabel("million objects")
             panel.set_ylabel("MB")
-            panel.set_ylim(bottom=0)
+            panel.set_ylim(0, 1.2 * max(r[field] for r in records) / _MB)
         report.legend(figure, axes[0])
         return report.save(figure, folder, self.name)
 

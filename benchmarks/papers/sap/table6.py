@@ -13,8 +13,9 @@ TABLE = Sweep(
     base="kskyband",
     regime=REGULAR,
     remark=(
-        "Averages over the slides after the first full window. The paper prints two values of "
-        "MinTopk for the default query on TIME_R (5104 under n and k, 3017 under s)."
+        "Averages over the slides after the first full window; of SAP the set C, without the "
+        "meaningful objects of the front partition (field 'meaningful'). The paper prints two "
+        "values of MinTopk for the default query on TIME_R (5104 under n and k, 3017 under s)."
     ),
 )
 
