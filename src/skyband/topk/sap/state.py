@@ -125,7 +125,7 @@ def new_state(setting: Setting, mode: int) -> State:
         np.array([-np.inf, -np.inf, -np.inf]),
         ranked(most),
         ranked(max(most, many)),
-        ranked(k + max(k // 2, 16)),
+        ranked(k + max(2 * k, 16)),
         counters(),
     )
     return State(
