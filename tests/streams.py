@@ -26,7 +26,13 @@ def answers(ranked):
 def reports(ranked):
     """Changes as the oracle tells them."""
     return [
-        (w.end, {int(i): (int(r), int(p)) for i, r, p in zip(w.id, w.rank, w.previous_rank, strict=True)})
+        (
+            w.end,
+            {
+                int(i): (int(r), int(p))
+                for i, r, p in zip(w.id, w.rank, w.previous_rank, strict=True)
+            },
+        )
         for w in ranked
         if len(w)
     ]
@@ -41,7 +47,9 @@ def same(found, expected):
         assert mine == theirs
 
 
-def run_counted(scores, n, s, k, algorithm, *, cuts=(), full=False, ids=None, options=None, check=True):
+def run_counted(
+    scores, n, s, k, algorithm, *, cuts=(), full=False, ids=None, options=None, check=True
+):
     """All answers of a count window, checking the invariants after each batch."""
     monitor = Monitor(
         TopK(k=k, window=last(count=n, slide=s, full=full)), algorithm, options=options
@@ -67,7 +75,9 @@ def check_counted(scores, n, s, k, algorithm, **options):
     return monitor
 
 
-def run_timed(scores, times, size, slide, k, algorithm, *, offset=0, cuts=(), ids=None, options=None):
+def run_timed(
+    scores, times, size, slide, k, algorithm, *, offset=0, cuts=(), ids=None, options=None
+):
     """All answers of a time window; rows arrive in the given order, one watermark at the end."""
     monitor = Monitor(
         TopK(k=k, window=last(time=size, slide=slide, offset=offset)), algorithm, options=options

@@ -104,9 +104,7 @@ def test_time_ties_are_broken_by_id(algorithm):
     ids = rng.permutation(200)
     for seed in range(3):
         order = np.random.default_rng(seed).permutation(200)
-        check_timed(
-            scores[order], times[order], 10, 3, 6, algorithm, ids=ids[order].tolist()
-        )
+        check_timed(scores[order], times[order], 10, 3, 6, algorithm, ids=ids[order].tolist())
 
 
 @pytest.mark.parametrize("algorithm", NAMES)

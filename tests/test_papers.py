@@ -57,7 +57,7 @@ def test_sap_figure_2_insertions_and_deletions():
 
 
 def test_mintopk_figures_4_and_5_marks_and_pointers():
-    """win = 16, slide = 4, k = 3: objects 14 (in four windows), 6, 7 and 16 as the text has them."""
+    """win = 16, slide = 4, k = 3: objects 14 (in four windows), 6, 7, 16 as the text has them."""
     level = {3: 90, 6: 80, 14: 70, 7: 60, 13: 50, 16: 40}  # object -> F; all others lie below
     scores = [float(level.get(number, number % 7)) for number in range(1, 17)]
     monitor = Monitor(TopK(k=3, window=last(count=16, slide=4)), "mintopk")

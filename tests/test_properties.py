@@ -1,4 +1,4 @@
-"""Hypothesis hunts: any stream, any window, any batches, every algorithm, invariants at each step."""
+"""Hypothesis hunts: any stream, window and batches, every algorithm, invariants at each step."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def test_count_windows(algorithm, scores, shape, cuts):
 @given(data=st.data(), scores=STREAMS, shape=SHAPES, cuts=CUTS, offset=st.integers(-20, 20))
 def test_time_windows(algorithm, data, scores, shape, cuts, offset):
     size, slide, k = shape
-    times = data.draw(
-        st.lists(st.integers(-60, 300), min_size=len(scores), max_size=len(scores))
-    )
+    times = data.draw(st.lists(st.integers(-60, 300), min_size=len(scores), max_size=len(scores)))
     check_timed(scores, times, size, slide, k, algorithm, offset=offset, cuts=cuts)
 
 
@@ -63,9 +61,7 @@ def test_time_windows(algorithm, data, scores, shape, cuts, offset):
 @given(scores=STREAMS, shape=SHAPES, options=SAP_OPTIONS)
 def test_sap_in_all_its_variants(algorithm, scores, shape, options):
     n, s, k = shape
-    check_counted(
-        scores, n, s, k, algorithm, options=options, cuts=range(0, len(scores), s)
-    )
+    check_counted(scores, n, s, k, algorithm, options=options, cuts=range(0, len(scores), s))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

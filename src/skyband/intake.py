@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 
 from skyband.errors import DataError
 from skyband.order import Bools, Floats, Ints
+
+_FARTHEST = 1 << 60
 
 
 @dataclass
@@ -30,18 +33,18 @@ class Dropped:
         parts = [
             f"{count:,} {reason}"
             for count, reason in (
-                (self.null_score, "NULL scores"),
-                (self.nan_score, "NaN scores"),
-                (self.null_time, "NULL times"),
-                (self.late, "late rows"),
+                (self.null_score, "with a NULL score"),
+                (self.nan_score, "with a NaN score"),
+                (self.null_time, "with a NULL time"),
+                (self.late, "late"),
             )
             if count
         ]
         return ", ".join(parts) or "none"
 
 
-def score_column(values: Any, what: str = "scores") -> tuple[Floats, int]:
-    """A column of scores as float64, NULL as NaN, with the number of NULLs."""
+def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | None]:
+    """A column of scores as float64 with NULL as NaN, and where it is NULL (None: nowhere)."""
     array, null = _plain(values, what)
     if array.dtype == np.bool_ or not np.issubdtype(array.dtype, np.number):
         raise DataError(
@@ -52,7 +55,9 @@ def score_column(values: Any, what: str = "scores") -> tuple[Floats, int]:
     column = array.astype(np.float64, copy=False)
     if null is not None:
         column = np.where(null, np.nan, column)
-    return np.ascontiguousarray(column), int(null.sum()) if null is not None else 0
+    # kernels are compiled for contiguous, writable arrays only: others are copied
+    column = np.require(column, requirements=["C", "W"])
+    return column, null
 
 
 def id_column(values: Any, rows: int) -> Ints:
@@ -88,48 +93,60 @@ def time_column(values: Any, rows: int, unit: str) -> tuple[Ints, Bools | None]:
         missing = np.isnat(array)
         if missing.any():
             null = missing if null is None else null | missing
-        return array.astype("datetime64[us]").astype(np.int64), null
+        return _within_reach(array.astype("datetime64[us]").astype(np.int64), null), null
     if not np.issubdtype(array.dtype, np.integer):
         raise DataError(
             f"times are of type {array.dtype}",
             "timestamps or whole numbers",
             "convert them first; whole numbers are microseconds, or ticks of a tick window",
         )
-    return array.astype(np.int64, copy=False), null
+    return _within_reach(array.astype(np.int64, copy=False), null), null
+
+
+def _within_reach(times: Ints, null: Bools | None) -> Ints:
+    """The times, NULL as 0; refuses what window arithmetic could not carry."""
+    if null is not None:
+        times = np.where(null, 0, times)
+    if len(times) and (times.max() > _FARTHEST or times.min() < -_FARTHEST):
+        raise DataError(
+            f"a time of {int(max(times.max(), -times.min(), key=abs))}",
+            f"times within {_FARTHEST:,} of zero",
+            "check the unit: microseconds, or ticks of a tick window",
+        )
+    return times
 
 
 def moment(value: Any, unit: str) -> int:
     """A single time, such as a watermark, in the window's unit."""
-    from datetime import datetime, timezone
+    from datetime import datetime
 
     if isinstance(value, datetime):
         if value.tzinfo is None:
-            value = value.replace(tzinfo=timezone.utc)
-        since = value - datetime(1970, 1, 1, tzinfo=timezone.utc)
+            value = value.replace(tzinfo=UTC)
+        since = value - datetime(1970, 1, 1, tzinfo=UTC)
         found = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
         return int(time_column(np.array([found], "datetime64[us]"), 1, unit)[0][0])
     return int(time_column(np.atleast_1d(np.asarray(value)), 1, unit)[0][0])
 
 
-def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Floats, int]:
-    """Attribute columns as a matrix, the scores they give, and how many rows hold a NULL.
+def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Floats, Bools | None]:
+    """Attribute columns as a matrix, the scores they give, and which rows hold a NULL.
 
     Terms are added from left to right, so that every engine gives the same score to the last bit.
     """
     columns = attributes
     if hasattr(attributes, "columns") and hasattr(attributes, "schema"):  # an Arrow table
         columns = list(attributes.columns)
-    elif isinstance(attributes, np.ndarray) and attributes.ndim == 2:
-        columns = list(attributes.T)
     elif isinstance(attributes, np.ndarray):
-        columns = [attributes]
+        columns = list(attributes.T) if attributes.ndim == 2 else [attributes]
     if len(columns) != len(weights):
         raise DataError(
             f"{len(columns)} attribute columns for {len(weights)} weights",
             "one column per weight",
             "push attributes of shape (rows, weights)",
         )
-    parts, nulls = [], 0
+    parts: list[Floats] = []
+    null: Bools | None = None
     for at, column in enumerate(columns):
         part, missing = score_column(column, f"attributes[{at}]")
         if parts and len(part) != len(parts[0]):
@@ -139,11 +156,13 @@ def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Float
                 "push columns of one table",
             )
         parts.append(part)
-        nulls = max(nulls, missing)
-    scores = parts[0] * weights[0]
-    for part, weight in zip(parts[1:], weights[1:], strict=True):
-        scores = scores + part * weight
-    return np.ascontiguousarray(np.stack(parts, axis=1)), scores, nulls
+        if missing is not None:
+            null = missing if null is None else null | missing
+    with np.errstate(invalid="ignore", over="ignore"):  # 0 * inf is NaN: not ranked, but counted
+        scores = parts[0] * weights[0]
+        for part, weight in zip(parts[1:], weights[1:], strict=True):
+            scores = scores + part * weight
+    return np.ascontiguousarray(np.stack(parts, axis=1)), scores, null
 
 
 def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
@@ -162,7 +181,10 @@ def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
             null = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
             if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
                 values = values.fill_null(0)
-        values = values.to_numpy(zero_copy_only=False)
+        if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):
+            values = np.from_dlpack(values)  # to_numpy would import pandas
+        else:
+            values = values.to_numpy(zero_copy_only=False)
     array = np.asarray(values)
     if array.ndim != 1:
         raise DataError(

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from skyband import snapshot as snapshots
 from skyband.directory import Directory
+from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
 from skyband.kernels.emission import Out
@@ -52,7 +53,9 @@ class Monitor:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         if not isinstance(query, TopK):
-            raise QueryError(f"query is {query!r}", "a TopK query", "write Monitor(TopK(k=10, ...))")
+            raise QueryError(
+                f"query is {query!r}", "a TopK query", "write Monitor(TopK(k=10, ...))"
+            )
         window = query.window
         timed = isinstance(window, TimeWindow)
         if delay is not None and not timed:
@@ -60,7 +63,7 @@ class Monitor:
         self.query = query
         self.dropped = Dropped()
         self.plan = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
-        self.delay = None if delay is None else _delay(delay, window)
+        self.delay = _delay(delay, window) if isinstance(window, TimeWindow) else None
         self._options = dict(options or {})
         self._panes = Panes(window.size, window.slide, getattr(window, "offset", 0))
         self._algorithm = build(self.plan.algorithm, self._setting())
@@ -116,7 +119,7 @@ class Monitor:
 
         Raises :class:`DataError` before anything is taken in.
         """
-        matrix, column, nulls = self._scores(scores, attributes)
+        matrix, column, null = self._scores(scores, attributes)
         rows = len(column)
         window = self.query.window
         if isinstance(window, CountWindow):
@@ -127,13 +130,11 @@ class Monitor:
                     "use last(time=...) for time windows",
                 )
             numbers = None if ids is None else id_column(ids, rows)
-            return self._push_counted(column, matrix, nulls, numbers)
+            return self._push_counted(column, matrix, null, numbers)
         if rows and times is None:
             raise DataError("no times", "a time per row", "push(scores, times=...)")
-        clock, missing = time_column([] if times is None else times, rows, window.unit) if rows else (
-            np.empty(0, np.int64),
-            None,
-        )
+        none = np.empty(0, np.int64)
+        clock, missing = time_column(none if times is None else times, rows, window.unit)
         numbers = (
             np.arange(self._arrived, self._arrived + rows, dtype=np.int64)
             if ids is None
@@ -145,7 +146,7 @@ class Monitor:
                 "a watermark for a monitor with a delay", "one of them", "leave watermark out"
             )
         self._arrived += rows
-        return self._push_timed(column, matrix, nulls, numbers, clock, missing, until)
+        return self._push_timed(column, matrix, null, numbers, clock, missing, until)
 
     def finish(self) -> Ranked:
         """Let the watermark pass everything: answer the windows that are still open.
@@ -153,10 +154,13 @@ class Monitor:
         Time windows only; a count window that is not complete is never answered.
         """
         if isinstance(self.query.window, CountWindow):
-            return self._push_counted(np.empty(0), None, 0, None)
+            return self._push_counted(np.empty(0), None, None, None)
         return self._close(_FOREVER)
 
-    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats | None, Floats, int]:
+    def _scores(
+        self, scores: Any, attributes: Any
+    ) -> tuple[Floats | None, Floats, NDArray[np.bool_] | None]:
+        """Attribute matrix (if the algorithm wants one), scores, and where they are NULL."""
         weights = self.query.weights
         if weights is None:
             if attributes is not None:
@@ -165,43 +169,52 @@ class Monitor:
                     "scores",
                     "give the query weights=(...)",
                 )
-            column, nulls = score_column([] if scores is None else scores) if scores is not None else (
-                np.empty(0),
-                0,
-            )
-            return (column.reshape(-1, 1) if self._algorithm.attributes else None), column, nulls
-        if scores is not None:
-            raise DataError(
-                "scores for a query with weights", "attributes", "push(attributes=...)"
-            )
-        if attributes is None:
-            return np.empty((0, len(weights))), np.empty(0), 0
-        return weighted(attributes, weights)
+            column, null = score_column(np.empty(0) if scores is None else scores)
+            matrix: Floats | None = column.reshape(-1, 1)
+        else:
+            if scores is not None:
+                raise DataError(
+                    "scores for a query with weights", "attributes", "push(attributes=...)"
+                )
+            nothing = np.empty((0, len(weights)))
+            matrix, column, null = weighted(nothing if attributes is None else attributes, weights)
+        return matrix if self._algorithm.attributes else None, column, null
 
-    def _count_unranked(self, column: Floats, nulls: int) -> Any:
+    def _count_unranked(
+        self, column: Floats, null: NDArray[np.bool_] | None, among: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.bool_] | None:
+        """Where scores are NULL or NaN (None: nowhere), counted by reason within ``among``."""
         if not len(column) or not np.isnan(column.max()):  # a maximum tells of any NaN
             return None
         unranked = np.isnan(column)
-        bad = int(np.count_nonzero(unranked))
+        counted = unranked if among is None else unranked & among
+        bad = int(np.count_nonzero(counted))
+        nulls = 0 if null is None else int(np.count_nonzero(null & counted))
         self.dropped.null_score += nulls
         self.dropped.nan_score += bad - nulls
         return unranked
 
     def _push_counted(
-        self, column: Floats, matrix: Floats | None, nulls: int, ids: Ints | None
+        self,
+        column: Floats,
+        matrix: Floats | None,
+        null: NDArray[np.bool_] | None,
+        ids: Ints | None,
     ) -> Ranked:
         window = self.query.window
         assert isinstance(window, CountWindow)
-        self._count_unranked(column, nulls)
         base = self._arrived
         if ids is not None and self._directory is None:
             if base:
                 raise DataError(
-                    "ids after a batch without ids", "ids always or never", "push ids from the start"
+                    "ids after a batch without ids",
+                    "ids always or never",
+                    "push ids from the start",
                 )
             self._directory = Directory(timed=False)
         elif ids is None and self._directory is not None and len(column):
             raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
+        self._count_unranked(column, null)
         steps = count_steps(self._panes, base, len(column), window.full)
         self._arrived += len(column)
         if self._directory is not None and ids is not None:
@@ -215,20 +228,20 @@ class Monitor:
         self,
         column: Floats,
         matrix: Floats | None,
-        nulls: int,
+        null: NDArray[np.bool_] | None,
         ids: Ints,
         times: Ints,
-        missing: Any,
+        missing: NDArray[np.bool_] | None,
         until: int | None,
     ) -> Ranked:
         keep = np.ones(len(column), dtype=np.bool_)
-        unranked = self._count_unranked(column, nulls)
         if missing is not None:
             self.dropped.null_time += int(missing.sum())
             keep &= ~missing
         late = times < self._watermarks(times, keep)
         self.dropped.late += int(np.count_nonzero(late & keep))
         keep &= ~late
+        unranked = self._count_unranked(column, null, keep)
         if unranked is not None:
             keep &= ~unranked
         if keep.all():
@@ -260,6 +273,7 @@ class Monitor:
         panes = self._panes
         closed = panes.first_window(self._watermark) - 1
         score, ids, times, matrix = self._pending.release(panes.end(closed))
+        self._pending.tidy()
         assert self._directory is not None
         base = self._steps.fed
         steps = self._steps.cut(times, closed)
@@ -365,9 +379,7 @@ class Monitor:
         found = header["query"]
         if query is not None:
             _require_same(found, _described(query))
-        monitor = cls(
-            _query_from(found), header["algorithm"], options=header["options"]
-        )
+        monitor = cls(_query_from(found), header["algorithm"], options=header["options"])
         monitor.delay = header["delay"]
         monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
         monitor.dropped = Dropped(**header["dropped"])
@@ -391,9 +403,9 @@ class Monitor:
         return monitor
 
 
-def _delay(delay: Any, window: TimeWindow) -> int:
-    from skyband.durations import microseconds
-
+def _delay(delay: Any, window: TimeWindow) -> int | None:
+    if delay is None:
+        return None
     if isinstance(delay, (int, np.integer)) and not isinstance(delay, bool):
         amount = int(delay)
     elif window.unit == "tick":

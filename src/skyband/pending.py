@@ -11,8 +11,8 @@ from skyband.panes import Panes
 class Pending:
     """Maintains the rows whose windows the watermark has not passed yet.
 
-    Only the k best of each pane can ever be answers, so once the rows outgrow a bound all others
-    are dropped; with ``keep_all`` (attributes are indexed) everything stays.
+    Only the k best of each pane can ever be answers, so once the waiting rows outgrow a bound all
+    others are dropped.
 
     Complexity: O(1) amortised per row besides one sort per release.
     """
@@ -36,6 +36,9 @@ class Pending:
         self.time = np.concatenate([self.time, time])
         if attributes is not None:
             self.attributes = np.concatenate([self.attributes, attributes])
+
+    def tidy(self) -> None:
+        """Drop waiting rows that cannot be answers any more, if it is worth it."""
         if len(self.score) > self._crowded:
             self._prune()
             self._crowded = max(65_536, 2 * len(self.score))
@@ -47,7 +50,8 @@ class Pending:
             rows = (self.score, self.id, self.time, self.attributes)
             self._keep(np.zeros(0, np.int64))
         else:
-            rows = (self.score[due], self.id[due], self.time[due], self.attributes[due[: len(self.attributes)]])
+            attributes = self.attributes[due] if len(self.attributes) else self.attributes
+            rows = (self.score[due], self.id[due], self.time[due], attributes)
             self._keep(np.flatnonzero(~due))
         order = arrival_order(rows[2], rows[1])
         return (

@@ -46,7 +46,7 @@ class CountWindow:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Half open windows ``[end - size, end)`` whose ends are ``offset`` plus multiples of ``slide``.
+    """Half open windows ``[end - size, end)``, ends at ``offset`` plus multiples of ``slide``.
 
     ``unit`` is ``"us"`` (sizes are microseconds, times are timestamps) or ``"tick"`` (sizes and
     times are plain integers of the caller's own unit).
@@ -101,7 +101,9 @@ def last(
     """
     if (count is None) == (time is None):
         raise QueryError(
-            "neither count nor time was given" if count is None else "both count and time were given",
+            "neither count nor time was given"
+            if count is None
+            else "both count and time were given",
             "one of them",
             "write last(count=1000, slide=100) or last(time='1 hour', slide='1 minute')",
         )
@@ -178,7 +180,9 @@ def _weights(weights: Sequence[float]) -> tuple[float, ...]:
     found = tuple(float(weight) for weight in weights)
     if not found or not all(math.isfinite(weight) for weight in found):
         raise QueryError(
-            f"weights are {weights!r}", "one finite number per attribute", "write weights=(1.0, 2.0)"
+            f"weights are {weights!r}",
+            "one finite number per attribute",
+            "write weights=(1.0, 2.0)",
         )
     return found
 

@@ -121,7 +121,5 @@ class Ranked:
             columns["time"] = moment(self.time)
         if self.previous_rank is not None:
             columns["change"] = pa.array(self.change)
-            columns["previous_rank"] = pa.array(
-                self.previous_rank, mask=self.previous_rank == 0
-            )
+            columns["previous_rank"] = pa.array(self.previous_rank, mask=self.previous_rank == 0)
         return pa.table(columns)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit, lean
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, ranked, roomier
 from skyband.order import Ints
 
@@ -51,33 +51,15 @@ def out(steps: int, emitted: int, k: int, changes: bool) -> Out:
     )
 
 
-@jit
-def write(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty: bool) -> Out:
-    """Report the first ``k`` of ``best`` as the window of this step.
-
-    ``dirty`` says whether the ranking may differ from the one reported before. Returns the
-    answers, in larger arrays if they had to grow. O(k); O(1) for changes when nothing changed.
-    """
-    size = min(k, best.size[0])
-    at = target.rows.size[0]
-    if memory.changes[0] == 0:
-        # the loop beats two slice copies for the few dozen rows of a typical answer
-        for i in range(size):
-            target.rows.score[at + i] = best.score[i]
-            target.rows.seq[at + i] = best.seq[i]
-        target.rows.size[0] = at + size
-    elif dirty:
-        target = _room(target, at + size + memory.reported.size[0])
-        _write_changes(target, best, size, memory.reported)
-        copy_best(best, size, memory.reported)
-    target.upto[step] = target.rows.size[0]
-    return target
-
-
 @lean
 def lacks_room(target: Out, k: int, memory: Emission) -> bool:
     """Whether one more report of changes might not fit."""
     return memory.changes[0] == 1 and target.rows.size[0] + 2 * k > len(target.rows.score)
+
+
+def short_of_room(target: Out, k: int, changes: bool) -> bool:
+    """:func:`lacks_room` for Python, to tell why a kernel stopped."""
+    return changes and int(target.rows.size[0]) + 2 * k > len(target.rows.score)
 
 
 def roomier_out(target: Out, k: int) -> Out:
@@ -146,20 +128,3 @@ def _row(target: Out, score: float, seq: int, rank: int, previous: int) -> None:
     target.rank[at] = rank
     target.previous[at] = previous
     target.rows.size[0] = at + 1
-
-
-@jit
-def _room(target: Out, need: int) -> Out:
-    if need <= len(target.rows.score):
-        return target
-    capacity = max(need, 2 * len(target.rows.score))
-    size = target.rows.size[0]
-    score = np.empty(capacity)
-    seq = np.empty(capacity, np.int64)
-    rank = np.empty(capacity, np.int64)
-    previous = np.empty(capacity, np.int64)
-    score[:size] = target.rows.score[:size]
-    seq[:size] = target.rows.seq[:size]
-    rank[:size] = target.rank[:size]
-    previous[:size] = target.previous[:size]
-    return Out(Ranked(score, seq, target.rows.size), rank, previous, target.upto)

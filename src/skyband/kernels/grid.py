@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.heap import replace_worst, sift_up
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, rank
 from skyband.kernels.ring import Ring, held, ring, store, stretched
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
@@ -279,7 +279,7 @@ def _raise_top(items: Grid, axis: int, here: int, x: float) -> None:
         here += 1
 
 
-@lean_entry
+@entry
 def wants_layout(items: Grid) -> bool:
     """Whether the window begins to slide, or scans have read enough in vain to pay for a layout."""
     low, high = items.raw.bounds[0], items.raw.bounds[1]
@@ -324,7 +324,7 @@ def laid_out(items: Grid, work: Ints) -> Grid:
     return fitted
 
 
-@lean_entry
+@entry
 def _link_all(items: Grid) -> None:
     for seq in range(items.raw.bounds[0], items.raw.bounds[1]):
         score = items.raw.score[seq & items.raw.mask[0]]

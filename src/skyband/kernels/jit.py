@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _PATIENCE = 1.0  # seconds after which a first call is surely compiling and not loading
 
 
-_BLOCK = {
+_BLOCK: dict[str, Any] = {
     "cache": True,
     "nogil": True,
     "error_model": "numpy",
@@ -27,32 +27,24 @@ _BLOCK = {
 }
 
 
+def _compiled(function: Function, **options: Any) -> Function:
+    decorate: Any = numba.njit
+    compiled: Function = decorate(**options)(function)
+    return compiled
+
+
 def lean(function: Function) -> Function:
     """Compile a building block that allocates nothing, for kernels to call, not for Python.
 
     No fast-math: scores are compared exactly, and infinities are ordinary numbers. No reference
     counting: a state of fifty arrays would otherwise cost a hundred atomic operations per call.
     """
-    compiled = numba.njit(**_BLOCK, _nrt=False)(function)
-    return compiled  # type: ignore[no-any-return]
-
-
-def jit(function: Function) -> Function:
-    """Compile a building block that may allocate, for kernels to call, not for Python."""
-    compiled = numba.njit(**_BLOCK)(function)
-    return compiled  # type: ignore[no-any-return]
+    return _compiled(function, **_BLOCK, _nrt=False)
 
 
 def entry(function: Function) -> Function:
-    """Compile a kernel that Python calls, on first use, and keep the result on disk."""
-    compiled = numba.njit(**{**_BLOCK, "no_cpython_wrapper": False})(function)
-    return compiled  # type: ignore[no-any-return]
-
-
-def lean_entry(function: Function) -> Function:
     """Compile a kernel that Python calls and that allocates nothing."""
-    compiled = numba.njit(**{**_BLOCK, "no_cpython_wrapper": False}, _nrt=False)(function)
-    return compiled  # type: ignore[no-any-return]
+    return _compiled(function, **_BLOCK | {"no_cpython_wrapper": False, "_nrt": False})
 
 
 def _forget_stale_kernels() -> None:

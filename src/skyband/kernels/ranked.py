@@ -1,7 +1,7 @@
 """Ranked lists: parallel arrays of scores and sequence numbers, best first.
 
-A list is ``(score, seq, size)``; ``size`` has one element, so that kernels can change it. A kernel
-that may need more room returns the list it leaves behind, which may be a larger copy.
+A list is ``(score, seq, size)``; ``size`` has one element, so that kernels can change it. Kernels
+never make room: they check for it, and Python makes it (:func:`roomier`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import jit, lean
+from skyband.kernels.jit import lean
 from skyband.order import Floats, Ints
 
 
@@ -45,20 +45,6 @@ def better(score: float, seq: int, other_score: float, other_seq: int) -> bool:
     return score > other_score or (score == other_score and seq > other_seq)
 
 
-@jit
-def grown(items: Ranked, need: int) -> Ranked:
-    """The list with room for ``need`` objects in all. Amortised O(1) per object."""
-    if need <= len(items.score):
-        return items
-    capacity = max(need, 2 * len(items.score))
-    score = np.zeros(capacity)
-    seq = np.zeros(capacity, np.int64)
-    size = items.size[0]
-    score[:size] = items.score[:size]
-    seq[:size] = items.seq[:size]
-    return Ranked(score, seq, items.size)
-
-
 @lean
 def place_of(items: Ranked, score: float, seq: int) -> int:
     """How many objects of the list rank before this one. O(log size)."""
@@ -79,7 +65,7 @@ def drop_older(items: Ranked, first: int) -> int:
     while gone < size and items.seq[gone] < first:
         gone += 1
     rest = items.seq[gone:size]
-    oldest = np.int64(1) << 62
+    oldest = 1 << 62
     more = 0
     for i in range(len(rest)):  # no branch: this is where the time goes
         more += 1 if rest[i] < first else 0
@@ -90,7 +76,7 @@ def drop_older(items: Ranked, first: int) -> int:
             items.size[0] = size - gone
         return oldest
     kept = 0
-    oldest = np.int64(1) << 62
+    oldest = 1 << 62
     for at in range(gone, size):
         seq = items.seq[at]
         if seq >= first:
@@ -161,12 +147,16 @@ def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
     size, more = items.size[0], extra.size[0]
     if more == 0:
         return 0
-    if size == 0 or better(items.score[size - 1], items.seq[size - 1], extra.score[0], extra.seq[0]):
+    if size == 0 or better(
+        items.score[size - 1], items.seq[size - 1], extra.score[0], extra.seq[0]
+    ):
         more = max(min(more, limit - size), 0)  # behind all: no object moves
         copy_run(extra, 0, items, size, more)
         items.size[0] = size + more
         return more
-    if more <= limit and better(extra.score[more - 1], extra.seq[more - 1], items.score[0], items.seq[0]):
+    if more <= limit and better(
+        extra.score[more - 1], extra.seq[more - 1], items.score[0], items.seq[0]
+    ):
         size = min(size, limit - more)  # before all: the list moves as one
         for at in range(size - 1, -1, -1):
             items.score[at + more] = items.score[at]
@@ -202,17 +192,6 @@ def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
             items.seq[at] = extra.seq[j - 1]
             j -= 1
     return taken
-
-
-@jit
-def append(items: Ranked, score: float, seq: int) -> Ranked:
-    """Add an object at the end, in no order yet: :func:`rank` comes later. Amortised O(1)."""
-    size = items.size[0]
-    items = grown(items, size + 1)
-    items.score[size] = score
-    items.seq[size] = seq
-    items.size[0] = size + 1
-    return items
 
 
 @lean

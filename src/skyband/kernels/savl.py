@@ -131,7 +131,7 @@ def offer(items: Savl, slot: int, score: float, seq: int) -> None:
             items.top[base + place] = items.top[base + place - 1]
             place -= 1
         items.stacks[slot] = count + 1
-        under = np.int64(-1)
+        under = -1
     node = items.numbers[FREE]
     if node >= 0:
         items.numbers[FREE] = items.below[node]
@@ -158,7 +158,7 @@ def leads_run(items: Savl, slot: int, seq: int) -> bool:
 
 @lean
 def stretch_run(items: Savl, slot: int, seq: int, score: float) -> None:
-    """Let the run on top of the best stack begin at ``seq``: all in between are better and better."""
+    """Let the run on top of the best stack begin at ``seq``: scores rise all the way to it."""
     place = slot * items.numbers[WIDTH] + items.stacks[slot] - 1
     node = items.top[place]
     items.numbers[OBJECTS] += items.oldest[node] - seq
@@ -211,7 +211,7 @@ def best(items: Savl, raw: Ring, slot: int, first: int) -> int:
         if seq >= first:
             return seq
         drop_best(items, raw, slot, first)
-    return np.int64(-1)
+    return -1
 
 
 @lean

@@ -19,7 +19,7 @@ LEVELS = 12  # a quarter of the nodes reach each next level: enough for 4**12 ob
 
 
 class SkipList(NamedTuple):
-    """Nodes as parallel arrays; ``numbers`` holds size, first free node, nodes used, random state."""
+    """Nodes as parallel arrays; ``numbers``: size, first free node, nodes used, random state."""
 
     score: Floats
     seq: Ints
@@ -80,9 +80,7 @@ def _search(items: SkipList, score: float, seq: int) -> None:
     node = 0
     for level in range(LEVELS - 1, -1, -1):
         following = items.after[node * LEVELS + level]
-        while following != 0 and better(
-            items.score[following], items.seq[following], score, seq
-        ):
+        while following != 0 and better(items.score[following], items.seq[following], score, seq):
             node = following
             following = items.after[node * LEVELS + level]
         items.path[level] = node

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skyband.errors import QueryError, SnapshotError
 from skyband.kernels import work
-from skyband.kernels.emission import Out, out
+from skyband.kernels.emission import Out, out, roomier_out, short_of_room
 from skyband.kernels.jit import first_use
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -39,7 +39,7 @@ class Setting:
         return self.size // self.slide
 
 
-_COMPILED: set[str] = set()
+_COMPILED: set[type[Algorithm]] = set()
 
 
 class Algorithm(ABC):
@@ -71,8 +71,22 @@ class Algorithm(ABC):
         """The state before the first object."""
 
     @abstractmethod
-    def advance(self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out) -> Out:
-        """Take in a batch step by step: expire, insert, answer."""
+    def run(
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        """Take in a batch from a step on, each time: expire, insert, answer.
+
+        Kernels do not allocate: before a step they check for room. Returns the step before which
+        room ran out, or the number of steps.
+        """
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:
+        """Make the room that a batch is known to need."""
+        del scores, steps
+
+    def make_room(self, arriving: int) -> None:
+        """Make the room that :meth:`run` found lacking before a step with so many objects."""
+        raise AssertionError(f"{self.name} ran out of room for {arriving} objects")
 
     @abstractmethod
     def kept(self) -> Ints:
@@ -96,14 +110,24 @@ class Algorithm(ABC):
             first = int(steps.first[0]) if len(steps.first) else int(steps.base[0])
             self._most = max(self._most, int(steps.base[0]) + len(scores) - first)
             bound = self._most
-        target = out(
-            len(steps.stop), int(steps.emit.sum()), min(setting.k, max(bound, 1)), setting.changes
-        )
-        if type(self).__name__ in _COMPILED:
-            return self.advance(scores, attributes, steps, target)
+        rows = setting.k if setting.changes else min(setting.k, max(bound, 1))
+        target = out(len(steps.stop), int(steps.emit.sum()), rows, setting.changes)
+        if type(self) in _COMPILED:
+            return self._advance(scores, attributes, steps, target)
         with first_use(self.name):
-            target = self.advance(scores, attributes, steps, target)
-        _COMPILED.add(type(self).__name__)
+            target = self._advance(scores, attributes, steps, target)
+        _COMPILED.add(type(self))
+        return target
+
+    def _advance(self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out) -> Out:
+        self.welcome(scores, steps)
+        step = self.run(scores, attributes, steps, target, 0)
+        while step < len(steps.stop):
+            if short_of_room(target, self.setting.k, self.setting.changes):
+                target = roomier_out(target, self.setting.k)
+            else:
+                self.make_room(int(steps.stop[step] - (steps.stop[step - 1] if step else 0)))
+            step = self.run(scores, attributes, steps, target, step)
         return target
 
     def counters(self) -> dict[str, float]:

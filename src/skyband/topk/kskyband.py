@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -59,20 +59,17 @@ class KSkyband(Algorithm):
             np.array([setting.k, 0], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
-        step = _advance(self.state, scores, steps, target, 0)
-        while step < len(steps.stop):
-            arriving = int(steps.stop[step] - (steps.stop[step - 1] if step else 0))
-            room = 2 * (len(self.state.dominators) + arriving)
-            dominators = np.zeros(room, np.int64)
-            dominators[: len(self.state.dominators)] = self.state.dominators
-            band = roomier(self.state.band, room)
-            self.state = self.state._replace(band=band, dominators=dominators)
-            target = roomier_out(target, self.setting.k) if self.setting.changes else target
-            step = _advance(self.state, scores, steps, target, step)
-        return target
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        return _advance(self.state, scores, steps, target, step)
+
+    def make_room(self, arriving: int) -> None:  # noqa: D102
+        room = 2 * (len(self.state.dominators) + arriving)
+        dominators = np.zeros(room, np.int64)
+        dominators[: len(self.state.dominators)] = self.state.dominators
+        band = roomier(self.state.band, room)
+        self.state = self.state._replace(band=band, dominators=dominators)
 
     def kept(self) -> Ints:  # noqa: D102
         return np.sort(self.state.band.seq[: self.state.band.size[0]])
@@ -83,9 +80,7 @@ class KSkyband(Algorithm):
 
     def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
         size = int(self.state.band.size[0])
-        band = [
-            (float(self.state.band.score[i]), int(self.state.band.seq[i])) for i in range(size)
-        ]
+        band = [(float(self.state.band.score[i]), int(self.state.band.seq[i])) for i in range(size)]
         assert band == sorted(band, reverse=True), "1: the band is not in rank order"
         dominators = {
             seq: sum((other, newer) > (score, seq) for newer, other in alive.items() if newer > seq)
@@ -97,9 +92,9 @@ class KSkyband(Algorithm):
             assert self.state.dominators[i] == expected[seq], "3: a dominance counter is off"
 
 
-@lean_entry
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    """Take in a batch from a step on; return the step before which room ran out."""
     k, work, band = state.numbers[_K], state.work, state.band
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
@@ -141,7 +136,7 @@ def _insert(state: State, score: float, seq: int, k: int) -> int:
             high = middle
     place = low
     # walk the tail once: what stays moves right by one until the first object is dropped
-    moving_score, moving_seq, moving_count = score, seq, np.int64(0)
+    moving_score, moving_seq, moving_count = score, seq, 0
     at, to = place, place
     while at < size:
         next_score, next_seq, next_count = band.score[at], band.seq[at], dominators[at] + 1
@@ -178,7 +173,7 @@ def _expire(state: State, first: int, k: int) -> bool:
     band, dominators = state.band, state.dominators
     kept = 0
     hit = False
-    oldest = np.int64(1) << 62
+    oldest = 1 << 62
     for at in range(band.size[0]):
         seq = band.seq[at]
         if seq < first:

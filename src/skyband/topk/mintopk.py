@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, ranked
 from skyband.kernels.skiplist import (
     LEVELS,
@@ -33,7 +33,7 @@ class State(NamedTuple):
     start: Ints  # node: first window in which it is predicted (start_w)
     end: Ints  # node: last window it lives in (end_w)
     lowest: Ints  # window % slots: node of its worst predicted object (lbp)
-    count: Ints  # window % slots: objects predicted for it (tkc)
+    filled: Ints  # window % slots: objects predicted for it (tkc)
     best: Ranked
     memory: Emission
     work: Ints
@@ -83,18 +83,12 @@ class MinTopk(Algorithm):
             np.array([setting.k, setting.span, slots, 0, 1], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
-        step = _advance(self.state, scores, steps, target, 0)
-        while step < len(steps.stop):
-            arriving = int(steps.stop[step] - (steps.stop[step - 1] if step else 0))
-            self._make_room(arriving)
-            target = roomier_out(target, self.setting.k) if self.setting.changes else target
-            step = _advance(self.state, scores, steps, target, step)
-        return target
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        return _advance(self.state, scores, steps, target, step)
 
-    def _make_room(self, arriving: int) -> None:
+    def make_room(self, arriving: int) -> None:  # noqa: D102
         k, span = self.setting.k, self.setting.span
         most = k * (span + 2) + 1  # the union of all predicted results, and one newcomer
         items = with_room(self.state.items, min(arriving, most))
@@ -128,7 +122,7 @@ class MinTopk(Algorithm):
             now = [n for n in nodes if state.start[n] <= future <= state.end[n]]
             predicted.update(now)
             slot = future % slots
-            assert len(now) == state.count[slot] <= k, "3: a window's counter is off"
+            assert len(now) == state.filled[slot] <= k, "3: a window's counter is off"
             if now:
                 assert state.lowest[slot] == now[-1], "3: a lower bound pointer is off"
             # an object that is not predicted has k better ones, or does not live that long
@@ -139,9 +133,9 @@ class MinTopk(Algorithm):
         assert head == best_of(alive, k), "4: the head of the list is not the answer"
 
 
-@lean_entry
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    """Take in a batch from a step on; return the step before which room ran out."""
     numbers, items = state.numbers, state.items
     k, span = numbers[_K], numbers[_SPAN]
     position = steps.stop[step - 1] if step > 0 else 0
@@ -184,14 +178,14 @@ def _purge(state: State, window: int) -> None:
     for expired in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
         slot = expired % slots
         node = items.after[0]
-        for _ in range(state.count[slot]):
+        for _ in range(state.filled[slot]):
             following = items.after[node * LEVELS]
             state.start[node] = max(state.start[node], expired + 1)
             if state.start[node] > state.end[node]:
                 unlink(items, node)
                 state.numbers[_DIRTY] = 1
             node = following
-        state.count[slot] = 0
+        state.filled[slot] = 0
         state.lowest[slot] = 0
     state.numbers[_WINDOW] = window
 
@@ -200,9 +194,7 @@ def _purge(state: State, window: int) -> None:
 def _discards(state: State, score: float, final: int) -> bool:
     """Whether a new object is beaten even in its last window. A newer object wins a tie."""
     slot = final % state.numbers[_SLOTS]
-    return (
-        state.count[slot] == state.numbers[_K] and state.items.score[state.lowest[slot]] > score
-    )
+    return state.filled[slot] == state.numbers[_K] and state.items.score[state.lowest[slot]] > score
 
 
 @lean
@@ -212,7 +204,7 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
     entered = final
     while entered > window:
         slot = (entered - 1) % slots
-        if state.count[slot] == k and items.score[state.lowest[slot]] > score:
+        if state.filled[slot] == k and items.score[state.lowest[slot]] > score:
             break
         entered -= 1
     node = link(items, score, seq)
@@ -221,8 +213,8 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
     for future in range(entered, final + 1):
         slot = future % slots
         worst = state.lowest[slot]
-        if state.count[slot] < k:
-            state.count[slot] += 1
+        if state.filled[slot] < k:
+            state.filled[slot] += 1
             if worst == 0 or better(items.score[worst], items.seq[worst], score, seq):
                 state.lowest[slot] = node
             continue

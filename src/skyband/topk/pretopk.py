@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.heap import replace_worst, sift_up
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, rank, ranked
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, REFERENCES, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -52,7 +52,9 @@ class PreTopk(Algorithm):
         setting = self.setting
         slots = setting.span + 2
         k = min(setting.k, setting.size) if setting.counted else setting.k
-        heaps = Ranked(np.zeros(slots * k), np.zeros(slots * k, np.int64), np.zeros(slots, np.int64))
+        heaps = Ranked(
+            np.zeros(slots * k), np.zeros(slots * k, np.int64), np.zeros(slots, np.int64)
+        )
         return State(
             heaps,
             ranked(k),
@@ -61,14 +63,10 @@ class PreTopk(Algorithm):
             np.array([k, setting.span, slots, 0], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
-        step = _advance(self.state, scores, steps, target, 0)
-        while step < len(steps.stop):
-            target = roomier_out(target, self.setting.k)
-            step = _advance(self.state, scores, steps, target, step)
-        return target
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        return _advance(self.state, scores, steps, target, step)
 
     def _held(self, slot: int) -> list[int]:
         k = int(self.state.numbers[_K])
@@ -94,9 +92,9 @@ class PreTopk(Algorithm):
         assert set(now) == set(best_of(alive, k)), "1: the current window is predicted wrongly"
 
 
-@lean_entry
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    """Take in a batch from a step on; return the step before which room ran out."""
     k, span, slots = state.numbers[_K], state.numbers[_SPAN], state.numbers[_SLOTS]
     heaps, best = state.heaps, state.best
     position = steps.stop[step - 1] if step > 0 else 0

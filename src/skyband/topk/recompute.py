@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.kernels.ring import Ring, held, ring, store, stretched
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
@@ -48,16 +48,14 @@ class Recompute(Algorithm):
             np.array([setting.k], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        return _advance(self.state, scores, steps, target, step)
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
         if not self.setting.counted:
             self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
-        step = _advance(self.state, scores, steps, target, 0)
-        while step < len(steps.stop):
-            target = roomier_out(target, self.setting.k)
-            step = _advance(self.state, scores, steps, target, step)
-        return target
 
     def kept(self) -> Ints:  # noqa: D102
         return held(self.state.raw)
@@ -73,9 +71,9 @@ class Recompute(Algorithm):
         assert len(best_of(alive, self.setting.k)) <= self.setting.k
 
 
-@lean_entry
+@entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out, or their number."""
+    """Take in a batch from a step on; return the step before which room ran out."""
     k = state.numbers[0]
     raw, best = state.raw, state.best
     position = steps.stop[step - 1] if step > 0 else 0

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.grid import (
     Arrivals,
     Grid,
@@ -22,7 +22,7 @@ from skyband.kernels.grid import (
     wants_layout,
     window_of,
 )
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, place_of, rank, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -106,24 +106,20 @@ class SMA(Algorithm):
             np.array([setting.k, limit, 0, -1, -1, 0], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
         batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+        room = _room(self.state.cells, int(self.state.numbers[_LIMIT]))
+        return _advance(self.state, room, batch, steps, target, step)
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
         cells = roomy(self.state.cells, self.setting, steps)
-        limit = int(self.state.numbers[_LIMIT])
-        room = _room(cells, limit)
-        self._fit(cells, room)
-        step = _advance(self.state, room, batch, steps, target, 0)
-        while step < len(steps.stop):
-            if wants_layout(cells):
-                cells = laid_out(cells, self.work)
-                room = _room(cells, limit)
-                self.state = self.state._replace(cells=cells)
-            elif self.setting.changes:
-                target = roomier_out(target, self.setting.k)
-            step = _advance(self.state, room, batch, steps, target, step)
-        return target
+        self._fit(cells, _room(cells, int(self.state.numbers[_LIMIT])))
+
+    def make_room(self, arriving: int) -> None:  # noqa: D102
+        if wants_layout(self.state.cells):
+            self.state = self.state._replace(cells=laid_out(self.state.cells, self.work))
 
     def _fit(self, cells: Grid, room: Room) -> None:
         """Make room for the largest band before it is cut down, and what is about to enter it."""
@@ -176,7 +172,7 @@ def _room(cells: Grid, limit: int) -> Room:
     )
 
 
-@lean_entry
+@entry
 def _advance(
     state: State, room: Room, batch: Arrivals, steps: Steps, target: Out, step: int
 ) -> int:
@@ -351,7 +347,7 @@ def _expire(band: Ranked, dominators: Ints, numbers: Ints, first: int) -> bool:
     """Drop expired objects, which dominate nobody; tell if one of the k best was among them."""
     kept = 0
     hit = False
-    oldest = np.int64(1) << 62
+    oldest = 1 << 62
     for at in range(band.size[0]):
         seq = band.seq[at]
         if seq < first:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, roomier_out, skip
+from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.grid import (
     Arrivals,
     Grid,
@@ -23,7 +23,7 @@ from skyband.kernels.grid import (
     window_of,
     with_room,
 )
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -87,23 +87,22 @@ class TMA(Algorithm):
             np.array([setting.k, limit, 0, -1], np.int64),
         )
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
         batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+        room = scratch(self.state.cells, int(self.state.numbers[_LIMIT]))
+        return _advance(self.state, room, batch, steps, target, step)
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
         cells = roomy(self.state.cells, self.setting, steps)
         limit = int(self.state.numbers[_LIMIT])
         best = roomier(self.state.best, min(limit, len(cells.raw.score)))
         self.state = self.state._replace(cells=cells, best=best)
-        step = _advance(self.state, scratch(cells, limit), batch, steps, target, 0)
-        while step < len(steps.stop):
-            if wants_layout(cells):
-                cells = laid_out(cells, self.work)
-                self.state = self.state._replace(cells=cells)
-            elif self.setting.changes:
-                target = roomier_out(target, self.setting.k)
-            step = _advance(self.state, scratch(cells, limit), batch, steps, target, step)
-        return target
+
+    def make_room(self, arriving: int) -> None:  # noqa: D102
+        if wants_layout(self.state.cells):
+            self.state = self.state._replace(cells=laid_out(self.state.cells, self.work))
 
     def kept(self) -> Ints:  # noqa: D102
         return window_of(self.state.cells)
@@ -142,7 +141,7 @@ def roomy(cells: Grid, setting: Setting, steps: Steps) -> Grid:
     return with_room(cells, int((steps.base[0] + steps.stop - steps.first).max()))
 
 
-@lean_entry
+@entry
 def _advance(
     state: State, room: Scratch, batch: Arrivals, steps: Steps, target: Out, step: int
 ) -> int:
@@ -228,7 +227,7 @@ def _expire(view: Ranked, numbers: Ints, first: int) -> bool:
     """Drop expired objects from the view; tell whether one of the k best was among them."""
     kept = 0
     hit = False
-    oldest = np.int64(1) << 62
+    oldest = 1 << 62
     for at in range(view.size[0]):
         seq = view.seq[at]
         if seq < first:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import ClassVar
-
 
 from skyband.errors import QueryError
 from skyband.kernels.emission import Out
@@ -51,22 +51,25 @@ class Sap(Algorithm):
         options = self.setting.options
         parts = options.get("partitions")
         if parts is not None and (not isinstance(parts, int) or parts < 1):
-            raise QueryError(f"partitions is {parts!r}", "a whole number of at least 1", "leave it out")
+            raise QueryError(
+                f"partitions is {parts!r}", "a whole number of at least 1", "leave it out"
+            )
         for name in ("delay", "savl", "amortise"):
             if not isinstance(options.get(name, True), bool):
                 raise QueryError(f"{name} is {options[name]!r}", "True or False", "leave it out")
         return new_state(self.setting, self.mode)
 
-    def advance(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out
-    ) -> Out:
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        return advance(self.state, scores, steps, target, step)
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
         if not self.setting.counted:
             self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
-        step = advance(self.state, scores, steps, target, 0)
-        while step < len(steps.stop):
-            self.state, target = with_room(self.state, target)
-            step = advance(self.state, scores, steps, target, step)
-        return target
+
+    def make_room(self, arriving: int) -> None:  # noqa: D102
+        self.state = with_room(self.state)
 
     def kept(self) -> Ints:  # noqa: D102
         return held(self.state.raw)
@@ -82,7 +85,8 @@ class Sap(Algorithm):
         stacks = []
         for slot in range(4):
             for i in range(int(savl.stacks[slot])):
-                node, stack = int(savl.top[slot * width + i]), []
+                node = int(savl.top[slot * width + i])
+                stack: list[int] = []
                 while node >= 0:
                     stack += range(int(savl.oldest[node]), int(savl.newest[node]) + 1)
                     node = int(savl.below[node])
@@ -105,7 +109,7 @@ class Sap(Algorithm):
             assert pairs == sorted(pairs, reverse=True), "1: a list is not in rank order"
         partitions = self._partitions()
         edges = [*partitions, (int(state.now.numbers[at.PART_FROM]), int(state.raw.bounds[1]))]
-        assert all(a[1] == b[0] for a, b in zip(edges, edges[1:], strict=False)), "2: a gap"
+        assert all(a[1] == b[0] for a, b in pairwise(edges)), "2: a gap"
         assert edges[0][0] <= int(state.raw.bounds[0]), "2: the window is not covered"
         for (score, seq), known in zip(_pairs(state.best), state.dominators, strict=False):
             end = next(end for begin, end in partitions if begin <= seq < end)
@@ -120,11 +124,13 @@ class Sap(Algorithm):
                 assert seq in held_seqs or beaten >= k, "4: one of a partition's best is missing"
         window = self.setting.size if self.setting.counted else None
         for stack in self._stacks():
-            for (low, newer), (high, older) in zip(stack, stack[1:], strict=False):
+            for (low, newer), (high, older) in pairwise(stack):
                 assert low <= high, "5: scores fall within a stack"
-                same_pane = window is not None and (newer + window) // self.setting.slide == (
-                    older + window
-                ) // self.setting.slide
+                same_pane = (
+                    window is not None
+                    and (newer + window) // self.setting.slide
+                    == (older + window) // self.setting.slide
+                )
                 assert older < newer or same_pane or window is None, "5: ages fall within a stack"
         everything = {seq: score for score, seq in _pairs(state.best)}
         for items in (state.front, state.part, state.now.unit):

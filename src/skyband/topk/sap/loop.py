@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.kernels.emission import Out, lacks_room, report, skip
-from skyband.kernels.jit import lean, lean_entry
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older
 from skyband.kernels.ring import store
 from skyband.kernels.savl import OBJECTS, clear, drop_best, run_end, second_score
@@ -46,7 +46,6 @@ from skyband.topk.sap.state import (
     FORMING,
     FRONT,
     HEAD,
-    K,
     LEADERS_OLDEST,
     LIST_FROM,
     LIST_UPTO,
@@ -70,6 +69,7 @@ from skyband.topk.sap.state import (
     UNITS_UPTO,
     WHOLE,
     WORST,
+    K,
     State,
     row_of,
 )
@@ -79,7 +79,7 @@ _LIST = -2  # source: the front partition's meaningful list
 _NONE = -1
 
 
-@lean_entry
+@entry
 def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out, or their number.
 
@@ -167,7 +167,7 @@ def _quiet(state: State) -> int:
     numbers = state.now.numbers
     quiet = numbers[PART_FROM]
     if numbers[AMORTISE]:
-        return np.int64(-1)
+        return -1
     if numbers[HEAD] < numbers[TAIL]:
         row = row_of(numbers[HEAD], state.table)
         if not numbers[FRONT]:
@@ -277,7 +277,7 @@ def _activate(state: State, starts: Ints) -> int:
     begin, end = state.table[row, BEGIN], state.table[row, END]
     if numbers[FRONT] == 0:
         kept, taken = 0, 0
-        counted = np.int64(0)
+        counted = 0
         for at in range(best.size[0]):
             if best.seq[at] < end:
                 front.score[taken] = best.score[at]
@@ -294,7 +294,7 @@ def _activate(state: State, starts: Ints) -> int:
         numbers[FRONT] = 1
         numbers[NEXT_UNIT] = state.table[row, UNITS_FROM]
         if numbers[DELAY]:
-            score, seq = -np.inf, np.int64(-1)
+            score, seq = -np.inf, -1
             if taken > 0:
                 score, seq = front.score[taken - 1], front.seq[taken - 1]
             stacks = stacks_for(state, index, taken, counted, score, seq)
@@ -334,8 +334,8 @@ def _find_leaders(state: State, first: int, few: bool) -> None:
     size, room = 0, len(leaders.score)
     while size < room:
         pick = 0
-        score, seq = -np.inf, np.int64(-1)
-        next_score, next_seq = -np.inf, np.int64(-1)
+        score, seq = -np.inf, -1
+        next_score, next_seq = -np.inf, -1
         for source in range(1, 6):
             if source == 1:
                 found, one_score, one_seq = _head(state.best, at_best)
@@ -378,7 +378,7 @@ def _find_leaders(state: State, first: int, few: bool) -> None:
 def _head(items: Ranked, at: int) -> tuple[bool, float, int]:
     if at < items.size[0]:
         return True, items.score[at], items.seq[at]
-    return False, -np.inf, np.int64(-1)
+    return False, -np.inf, -1
 
 
 @lean
@@ -402,7 +402,7 @@ def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
     """The best meaningful object: its source, score and number."""
     numbers, stacks = state.now.numbers, state.savl
     if not numbers[FRONT]:
-        return _NONE, -np.inf, np.int64(-1)
+        return _NONE, -np.inf, -1
     if not numbers[SAVL]:
         row = row_of(numbers[HEAD], state.table)
         at = state.table[row, LIST_FROM]
@@ -410,10 +410,10 @@ def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
             at += 1
         state.table[row, LIST_FROM] = at
         if at == state.table[row, LIST_UPTO]:
-            return _NONE, -np.inf, np.int64(-1)
+            return _NONE, -np.inf, -1
         return _LIST, state.meaningful.score[at], state.meaningful.seq[at]
     found = _NONE
-    score, seq = -np.inf, np.int64(-1)
+    score, seq = -np.inf, -1
     for i in range(3):
         slot = numbers[HEAD] & 1 if i == 0 else UNIT_SLOTS + i - 1
         if stacks.stacks[slot] == 0:

@@ -28,7 +28,6 @@ from skyband.topk.sap.state import (
     END,
     FORMING,
     HEAD,
-    K,
     KEPT,
     LIST_FROM,
     LIST_UPTO,
@@ -45,6 +44,7 @@ from skyband.topk.sap.state import (
     UNITS_FROM,
     UNITS_UPTO,
     WORST,
+    K,
     State,
     row_of,
 )
@@ -315,7 +315,7 @@ def _pane_from(state: State, seq: int, starts: Ints) -> int:
         window = (seq + numbers[SIZE]) // numbers[SLIDE]
         return window * numbers[SLIDE] - numbers[SIZE]
     place = np.searchsorted(starts, seq, side="right") - 1
-    return starts[place] if place >= 0 else np.int64(0)
+    return starts[place] if place >= 0 else 0
 
 
 @lean

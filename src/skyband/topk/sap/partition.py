@@ -22,7 +22,6 @@ from skyband.topk.sap.state import (
     EQUAL,
     FREE_LIST,
     HEAD,
-    K,
     KEEP,
     KEPT,
     LIST_FROM,
@@ -52,6 +51,7 @@ from skyband.topk.sap.state import (
     UNITS_HEAD,
     UNITS_TAIL,
     UNITS_UPTO,
+    K,
     State,
     row_of,
 )
@@ -142,8 +142,8 @@ def _next_unit(state: State, end: int, fell: bool) -> None:
     if not numbers[COUNTED]:
         alive = end - state.raw.bounds[0]
         arriving = alive * (numbers[SLIDE] / numbers[SIZE])
-        numbers[UNIT] = max(np.int64(math.sqrt(alive * max(arriving, numbers[K]))), 1)
-        numbers[LONGEST] = np.int64(alive / (1.0 + numbers[MANY] / numbers[K]))
+        numbers[UNIT] = max(int(math.sqrt(alive * max(arriving, numbers[K]))), 1)
+        numbers[LONGEST] = int(alive / (1.0 + numbers[MANY] / numbers[K]))
 
 
 @lean

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.emission import Emission, Out, emission, roomier_out
+from skyband.kernels.emission import Emission, emission
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.ranktest import EXACT, critical_values
@@ -52,9 +52,8 @@ NUMBERS = 36
 MIXED, RISING, RANKED = 0, 1, 2
 
 # kernels never allocate: before a step they check for room, and else stop and say what they need
-ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST, ROOM_OUT = range(
-    1, 9
-)
+ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST = range(1, 8)
+ROOM_OUT = 8
 
 # columns of State.table (finished partitions) and State.units
 BEGIN, END, KEPT, UNITS_FROM, UNITS_UPTO, LIST_FROM, LIST_UPTO = 0, 1, 2, 3, 4, 5, 6
@@ -148,7 +147,7 @@ def new_state(setting: Setting, mode: int) -> State:
 
 
 def unit_size(n: int, s: int, k: int, partitions: int | None = None) -> int:
-    """Objects per unit: n over m* = ceil(sqrt(n / max(s, k))) parts, whole slides, half of n at most."""
+    """Objects per unit: n over m* = ceil(sqrt(n / max(s, k))) parts; whole slides."""
     parts = partitions or math.ceil(math.sqrt(n / max(s, k)))
     whole = max(n // parts // s, 1) * s
     return min(whole, max(n // 2 // s, 1) * s)
@@ -160,8 +159,8 @@ def row_of(index: int, rows: NDArray[np.int64]) -> int:
     return index & (len(rows) - 1)
 
 
-def with_room(state: State, target: Out) -> tuple[State, Out]:
-    """State and answers with the room that the kernel asked for in NEED."""
+def with_room(state: State) -> State:
+    """The state with the room that the kernel asked for in NEED."""
     need = int(state.now.numbers[NEED])
     amount = int(state.now.numbers[NEEDED])
     if need == ROOM_BEST:
@@ -169,7 +168,9 @@ def with_room(state: State, target: Out) -> tuple[State, Out]:
         longer[: len(state.dominators)] = state.dominators
         state = state._replace(best=roomier(state.best, len(longer)), dominators=longer)
     elif need == ROOM_TABLE:
-        state = state._replace(table=_stretched(state.table, state.now.numbers[HEAD], state.now.numbers[TAIL]))
+        state = state._replace(
+            table=_stretched(state.table, state.now.numbers[HEAD], state.now.numbers[TAIL])
+        )
     elif need == ROOM_UNITS:
         low, high = state.now.numbers[UNITS_HEAD], state.now.numbers[UNITS_TAIL]
         best = _stretched(state.unit_best[:, None], low, high)[:, 0]
@@ -184,9 +185,7 @@ def with_room(state: State, target: Out) -> tuple[State, Out]:
         state = state._replace(savl=with_nodes(state.savl, amount))
     elif need == ROOM_LIST:
         state = state._replace(meaningful=roomier(state.meaningful, 2 * amount))
-    else:
-        target = roomier_out(target, amount)
-    return state, target
+    return state
 
 
 def _stretched(rows: NDArray[Any], low: int, high: int) -> NDArray[Any]:

@@ -23,7 +23,6 @@ from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS
 from skyband.order import Floats
 from skyband.topk.sap.state import (
     DIRTY,
-    K,
     KEEP,
     MIXED,
     MOST,
@@ -32,6 +31,7 @@ from skyband.topk.sap.state import (
     SETTLING,
     UNIT_FROM,
     UNIT_SHAPE,
+    K,
     Now,
 )
 
