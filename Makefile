@@ -17,5 +17,28 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP) ## create .venv with everything
 
+demo: setup ## watch the engine rank a lively stock market
+	$(BIN)/skyband demo
+
+lint: setup ## style, types, import direction
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: setup lint ## everything: lint, the suite compiled, the kernels interpreted
+	$(BIN)/python -m pytest -q -n 2
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m "not cli" \
+		--cov=skyband.kernels --cov=skyband.topk --cov-report=term:skip-covered --cov-fail-under=95 \
+		tests/test_conformance.py tests/test_papers.py tests/test_grid.py tests/test_properties.py
+
+bench: setup ## the benchmarks, quick: published figures beside ours
+	$(BIN)/skyband bench scan --quick
+	$(BIN)/skyband bench paper sap --quick
+	$(BIN)/skyband bench paper mintopk --quick
+
+docs: setup ## build the documentation site into site/
+	$(BIN)/mkdocs build --strict
+
 clean: ## remove what was made
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

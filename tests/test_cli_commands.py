@@ -52,7 +52,7 @@ def test_explain_with_a_file(run, tmp_path):
     file.write_text("t,key,v\n" + "".join(f"{at},k{at % 4},{at}\n" for at in range(1000)))
     words = ["--k", 5, "--time", "t", "--window", 100, "--slide", 10, "--partition-by", "key"]
     ran = run("explain", file, "--by", "v", *words)
-    assert "1,000 rows, 4 keys" in ran.out
+    assert "1,000 rows, 4 keys" in " ".join(ran.out.split())
     assert "25 objects per window, 2.5 per slide" in ran.out
     assert "t BIGINT, key VARCHAR, v BIGINT" in ran.out
     assert "did you mean" in run.fails("explain", file, "--by", "vv", *words)

@@ -84,7 +84,9 @@ def test_count_windows(run, files, scores, kind, n, s, k):
     assert ran.ranked == counted(scores, n, s, k)
     nulls = sum(score is None for score in scores)
     left_out = (
-        f"{nulls} NULL scores, 5 NaN scores" if kind != "jsonl" else f"{nulls + 5} NULL scores"
+        f"{nulls} with a NULL score, 5 with a NaN score"
+        if kind != "jsonl"
+        else f"{nulls + 5} with a NULL score"
     )
     assert ran.err == f"skyband: not ranked: {left_out}\n"
 
@@ -258,7 +260,7 @@ def test_scores_follow_sql(run):
     text = "a,b\n1,0\n-1,0\n0,0\n3,2\n,1\n"
     ran = run("top", "-", "--by", "a / b", "--last", 5, "--format", "csv", stdin=text)
     assert [row["score"] for row in ran.rows] == ["inf", "1.5", "-inf"]
-    assert ran.err == "skyband: not ranked: 1 NULL scores, 1 NaN scores\n"
+    assert ran.err == "skyband: not ranked: 1 with a NULL score, 1 with a NaN score\n"
 
 
 def test_column_names_that_are_no_identifiers(run):
@@ -294,7 +296,7 @@ def test_null_times_are_counted(run):
     words = ["--k", 1, "--by", "v", "--time", "t", "--window", "1 minute", "--format", "csv"]
     ran = run("top", "-", *words, stdin=text)
     assert [row["row"] for row in ran.rows] == ["2"]
-    assert ran.err == "skyband: not ranked: 1 NULL times\n"
+    assert ran.err == "skyband: not ranked: 1 with a NULL time\n"
 
 
 def test_time_may_be_an_expression(run):

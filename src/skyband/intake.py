@@ -109,9 +109,9 @@ def _within_reach(times: Ints, null: Bools | None) -> Ints:
         times = np.where(null, 0, times)
     if len(times) and (times.max() > _FARTHEST or times.min() < -_FARTHEST):
         raise DataError(
-            f"a time of {int(max(times.max(), -times.min(), key=abs))}",
-            f"times within {_FARTHEST:,} of zero",
-            "check the unit: microseconds, or ticks of a tick window",
+            "a time beyond 2**60",
+            "times closer to zero",
+            "check the unit (microseconds, or ticks of a tick window), or subtract a common start",
         )
     return times
 

@@ -15,18 +15,23 @@ from skyband.order import Floats, Ints
 
 
 class Ranked(NamedTuple):
-    """Objects in rank order: scores descending, and of equal scores the newer first."""
+    """Objects in rank order: scores descending, and of equal scores the newer first.
+
+    ``size[0]`` is their number; what stands behind it in that array is scratch.
+    """
 
     score: Floats
     seq: Ints
     size: Ints
 
 
+_STACK = 128  # numbers that sorting may need to remember, behind the size
+
+
 def ranked(capacity: int) -> Ranked:
     """An empty list with room for ``capacity`` objects."""
-    return Ranked(
-        np.zeros(max(capacity, 1)), np.zeros(max(capacity, 1), np.int64), np.zeros(1, np.int64)
-    )
+    room = max(capacity, 1)
+    return Ranked(np.zeros(room), np.zeros(room, np.int64), np.zeros(1 + _STACK, np.int64))
 
 
 def roomier(items: Ranked, capacity: int) -> Ranked:
@@ -218,6 +223,61 @@ def rank(items: Ranked) -> None:
             left += 1
             right -= 1
         return
+    if len(items.size) > _STACK:
+        _quicksort(score, seq, size, items.size)
+    else:
+        _heapsort(score, seq, size)
+
+
+@lean
+def _quicksort(score: Floats, seq: Ints, size: int, stack: Ints) -> None:
+    """Sort with a stack of bounds behind ``stack[0]``; short stretches by insertion."""
+    low, high = 0, size - 1
+    depth = 1
+    while True:
+        while high - low > 16:
+            middle = (low + high) >> 1
+            if better(score[middle], seq[middle], score[low], seq[low]):
+                _swap(score, seq, low, middle)
+            if better(score[high], seq[high], score[low], seq[low]):
+                _swap(score, seq, low, high)
+            if better(score[high], seq[high], score[middle], seq[middle]):
+                _swap(score, seq, middle, high)
+            pivot_score, pivot_seq = score[middle], seq[middle]
+            i, j = low, high
+            while i <= j:
+                while better(score[i], seq[i], pivot_score, pivot_seq):
+                    i += 1
+                while better(pivot_score, pivot_seq, score[j], seq[j]):
+                    j -= 1
+                if i <= j:
+                    _swap(score, seq, i, j)
+                    i += 1
+                    j -= 1
+            if j - low < high - i:  # the shorter side first, so that the stack stays short
+                stack[depth], stack[depth + 1] = i, high
+                high = j
+            else:
+                stack[depth], stack[depth + 1] = low, j
+                low = i
+            depth += 2
+        for at in range(low + 1, high + 1):
+            one_score, one_seq = score[at], seq[at]
+            to = at
+            while to > low and better(one_score, one_seq, score[to - 1], seq[to - 1]):
+                score[to] = score[to - 1]
+                seq[to] = seq[to - 1]
+                to -= 1
+            score[to] = one_score
+            seq[to] = one_seq
+        if depth == 1:
+            return
+        depth -= 2
+        low, high = stack[depth], stack[depth + 1]
+
+
+@lean
+def _heapsort(score: Floats, seq: Ints, size: int) -> None:
     for start in range(size // 2 - 1, -1, -1):
         _sift_worst(score, seq, start, size)
     for end in range(size - 1, 0, -1):
