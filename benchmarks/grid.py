@@ -39,8 +39,8 @@ class Grid:
     ks: tuple[int, ...] = (10, 100, 1000)
     algorithms: tuple[str, ...] = ALGORITHMS
     timed: int = 2 * PERIOD
-    rounds: int = 3
-    patience: float = 0.2  # seconds that every algorithm gets, however bad
+    rounds: int = 5
+    patience: float = 0.1  # seconds that every algorithm gets, however bad
     name: str = "grid"
 
     @classmethod
@@ -91,7 +91,7 @@ class Grid:
                 best = min((run.cpu for run in runs.values() if run.complete), default=None)
                 if round_ > 0 and not _matters(algorithm, runs, best):
                     continue
-                budget = None if best is None else max(self.patience, 3 * best)
+                budget = None if best is None else max(self.patience, 2.5 * best)
                 run = _sum(Point(algorithm, n, s, k), segments, n, budget)
                 if algorithm not in runs or run.ns_per_object < runs[algorithm].ns_per_object:
                     runs[algorithm] = run
@@ -143,7 +143,7 @@ class Grid:
                 ("stream", "n", "s", "k", *(a for a in present if a != "auto"), "best", "auto",
                  "auto / best"),
                 rows,
-                ">: gave up after three times the time of the best; -: not tried.",
+                ">: gave up, at more than twice the time of the best; -: not tried.",
             )
         )  # fmt: skip
         ratios = sorted(r["ratio_to_best"] for r in records if r["algorithm"] == "auto")
@@ -191,7 +191,7 @@ class Grid:
                 panel.text(
                     x,
                     y - 0.18,
-                    "-" if auto is None else f"auto x {auto:.2f}",
+                    "-" if auto is None else f"auto x {report.number(auto)}",
                     ha="center",
                     va="center",
                     fontsize=7,

@@ -33,7 +33,7 @@ STYLES: dict[str, tuple[str, str]] = {
     "pretopk": ("#E69F00", "v"),
     "kskyband": ("#CC79A7", "P"),
     "sma": ("#555555", "X"),
-    "tma": ("#999999", "p"),
+    "tma": ("#C9B600", "p"),
     "recompute": ("#000000", "*"),
     "auto": ("#B8860B", "h"),
     "non-delay": ("#D55E00", "D"),
