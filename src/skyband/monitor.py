@@ -62,16 +62,16 @@ class Monitor:
             raise QueryError("delay with a count window", "a time window", "leave delay out")
         self.query = query
         self.dropped = Dropped()
-        self.plan = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
+        self._undecided = algorithm == "auto"  # until the first scores are seen
+        self.plan = plan(query) if self._undecided else Plan(algorithm, ("asked for by name",))
         self.delay = _delay(delay, window) if isinstance(window, TimeWindow) else None
         self._options = dict(options or {})
         self._panes = Panes(window.size, window.slide, getattr(window, "offset", 0))
-        self._algorithm = build(self.plan.algorithm, self._setting())
+        self._build()
         self._arrived = 0  # rows pushed so far
         self._watermark = -_FOREVER
         self._newest = -_FOREVER
         self._steps = TimeSteps(self._panes, farewell=query.emit == "changes")
-        self._pending = Pending(self._panes, query.k, self._width)
         self._directory: Directory | None = Directory(timed=True) if timed else None
 
     @property
@@ -84,9 +84,20 @@ class Monitor:
         """Time before which no further row is expected (time windows), None before the first."""
         return None if self._watermark == -_FOREVER else self._watermark
 
-    @property
-    def _width(self) -> int:
-        return len(self.query.weights or (1.0,)) if self._algorithm.attributes else 0
+    def _build(self) -> None:
+        """Set up the planned algorithm; it has seen nothing yet."""
+        self._algorithm = build(self.plan.algorithm, self._setting())
+        width = len(self.query.weights or (1.0,)) if self._algorithm.attributes else 0
+        self._pending = Pending(self._panes, self.query.k, width)
+
+    def _decide(self, scores: Floats) -> None:
+        """Plan again, now that the first scores are here."""
+        self._undecided = False
+        found = plan(self.query, scores)
+        changed = found.algorithm != self.plan.algorithm
+        self.plan = found
+        if changed:
+            self._build()
 
     def _setting(self) -> Setting:
         query, window = self.query, self.query.window
@@ -120,6 +131,10 @@ class Monitor:
         Raises :class:`DataError` before anything is taken in.
         """
         matrix, column, null = self._scores(scores, attributes)
+        if self._undecided and len(column):
+            self._decide(column)
+            if self._algorithm.attributes and matrix is None:
+                matrix = self._scores(scores, attributes)[0]
         rows = len(column)
         window = self.query.window
         if isinstance(window, CountWindow):
@@ -349,6 +364,7 @@ class Monitor:
         header = {
             "family": "topk",
             "algorithm": self.plan.algorithm,
+            "undecided": self._undecided,
             "reasons": list(self.plan.reasons),
             "query": _described(self.query),
             "delay": self.delay,
@@ -382,6 +398,7 @@ class Monitor:
         monitor = cls(_query_from(found), header["algorithm"], options=header["options"])
         monitor.delay = header["delay"]
         monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
+        monitor._undecided = header["undecided"]
         monitor.dropped = Dropped(**header["dropped"])
         monitor._arrived, monitor._watermark = header["arrived"], header["watermark"]
         monitor._newest = header["newest"]

@@ -1,10 +1,23 @@
-"""``algorithm="auto"``: which algorithm, and why."""
+"""``algorithm="auto"``: which algorithm, and why.
+
+The rules come from ``skyband bench grid``, which runs every algorithm over a grid of windows,
+slides and k on streams without and with a trend.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from skyband.order import Floats
 from skyband.query import CountWindow, TopK
+
+_SAMPLE = 4096  # scores looked at
+_ENOUGH = 64  # fewer tell nothing
+_SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
+_DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
+_NEAR = 200_000  # objects of a window that still stays close to the processor
 
 
 @dataclass(frozen=True)
@@ -18,8 +31,60 @@ class Plan:
         return f"{self.algorithm}: " + "; ".join(self.reasons)
 
 
-def plan(query: TopK) -> Plan:
-    """Choose an algorithm for a query."""
-    window = query.window
-    kind = "count" if isinstance(window, CountWindow) else "time"
-    return Plan("mintopk", (f"{kind} window",))
+def trend(scores: Floats) -> bool | None:
+    """Whether neighbouring scores follow each other; None if there are too few to tell.
+
+    Counts turning points: scores in random order turn at two of three places.
+    """
+    sample = scores[:_SAMPLE]
+    sample = sample[np.isfinite(sample)]
+    step = np.sign(np.diff(sample))
+    step = step[step != 0]
+    if len(step) < _ENOUGH:
+        return None
+    return bool(np.mean(step[1:] != step[:-1]) < _SMOOTH)
+
+
+def plan(query: TopK, observed: Floats | None = None) -> Plan:
+    """Choose an algorithm for a query, given the first scores of its stream if there are any."""
+    window, k = query.window, query.k
+    smooth = None if observed is None else trend(observed)
+    if query.weights is not None and len(query.weights) > 1:
+        common = "scores are computed once, so attributes need no index"
+    elif isinstance(window, CountWindow):
+        common = f"n = {window.size:,}, s = {window.slide:,}, k = {k:,}"
+    else:
+        common = f"{window}, k = {k:,}"
+    if not isinstance(window, CountWindow):
+        return Plan(
+            "sap", (common, "partitions adapt to however many rows a time window turns out to hold")
+        )
+    dense = k >= _DENSE * window.size
+    if smooth:
+        return Plan(
+            "sap-dynamic",
+            (
+                common,
+                "the first scores follow a trend, on which whole partitions become meaningful",
+                "so partitions are cut where the rank test says, without lists per unit",
+            ),
+        )
+    if dense and window.size <= _NEAR and smooth is not None:
+        return Plan(
+            "tma",
+            (
+                common,
+                f"k is {k / window.size:.1%} of a window that fits close to the processor",
+                "without a trend a view of the 2k best rarely runs short",
+                "and partitions would keep a large part of their objects",
+            ),
+        )
+    told = "too few scores seen to tell a trend" if smooth is None else "the first scores show none"
+    return Plan(
+        "sap",
+        (
+            common,
+            f"k is {k / window.size:.2%} of the window, so few objects of a partition are kept",
+            f"safe on any stream ({told})",
+        ),
+    )
