@@ -236,6 +236,23 @@ def generate(
 
 
 @app.command()
+def demo(
+    seconds: Annotated[
+        str, typer.Option("--seconds", metavar="S", help="How long to watch, on a terminal.")
+    ] = "20",
+    seed: Annotated[str, typer.Option("--seed", metavar="N", help="Same seed, same market.")] = "0",
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write all answers to a .parquet file."),
+    ] = None,
+) -> None:
+    """Watch the engine rank a lively stock market: the biggest trades of the last ten minutes."""
+    from skyband.cli import demo as command
+
+    command.run(seconds, seed, out)
+
+
+@app.command()
 def bench(
     words: Annotated[
         list[str],
