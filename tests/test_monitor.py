@@ -11,6 +11,7 @@ import pytest
 
 from skyband import DataError, Monitor, QueryError, SnapshotError, TopK, last
 from skyband.snapshot import load
+from skyband.topk import ALGORITHMS
 from tests.oracle import time_windows
 from tests.streams import answers
 
@@ -33,6 +34,14 @@ def test_numpy_arrow_and_lists_are_alike():
     expected = answers(Monitor(COUNTED, "mintopk").push(values))
     for form in forms:
         assert answers(Monitor(COUNTED, "mintopk").push(form)) == expected
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_unranked_scores_are_counted(algorithm):
+    monitor = Monitor(TopK(k=2, window=last(count=40, slide=4)), algorithm)
+    for _ in range(20):
+        monitor.push(pa.array([1.0, None, float("nan"), 2.0, 7.0]))
+    assert (monitor.dropped.null_score, monitor.dropped.nan_score) == (20, 20)
 
 
 def test_nothing_is_dropped_silently():

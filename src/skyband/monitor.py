@@ -16,6 +16,7 @@ from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
 from skyband.kernels.emission import Out
+from skyband.kernels.work import UNRANKED
 from skyband.order import Floats, Ints
 from skyband.panes import Panes, Steps, TimeSteps, count_steps
 from skyband.pending import Pending
@@ -229,12 +230,19 @@ class Monitor:
             self._directory = Directory(timed=False)
         elif ids is None and self._directory is not None and len(column):
             raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
-        self._count_unranked(column, null)
+        in_passing = self._algorithm.counts_unranked
+        if not in_passing:
+            self._count_unranked(column, null)
+        met = int(self._algorithm.work[UNRANKED])
         steps = count_steps(self._panes, base, len(column), window.full)
         self._arrived += len(column)
         if self._directory is not None and ids is not None:
             self._directory.admit(base, ids, None)
         target = self._algorithm.push(column, steps, matrix)
+        if in_passing:
+            nulls = 0 if null is None else int(np.count_nonzero(null))
+            self.dropped.null_score += nulls
+            self.dropped.nan_score += int(self._algorithm.work[UNRANKED]) - met - nulls
         ranked = self._ranked(target, steps)
         self._tidy()
         return ranked

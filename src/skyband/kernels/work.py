@@ -15,6 +15,7 @@ RESCANNED = 5  # objects read again
 EVENTS = 6  # algorithm's own: pointer moves, partitions, cells visited
 MEANINGFUL = 7  # SAP: objects in the meaningful set, summed over the slides
 REFERENCES = 8  # PreTopk: objects predicted for open windows now, counted once per window
+UNRANKED = 9  # NaN scores met, by algorithms that count them in passing
 NAMES = (
     "slides",
     "candidates",
@@ -25,6 +26,7 @@ NAMES = (
     "events",
     "meaningful",
     "references",
+    "unranked",
 )
 
 

@@ -53,6 +53,7 @@ class Algorithm(ABC):
     name: ClassVar[str]
     options: ClassVar[tuple[str, ...]] = ()
     attributes: ClassVar[bool] = False  # whether it indexes attribute columns
+    counts_unranked: ClassVar[bool] = False  # whether its kernel counts NaN scores in passing
 
     def __init__(self, setting: Setting) -> None:
         unknown = sorted(set(setting.options) - set(self.options))

@@ -45,6 +45,7 @@ class Sap(Algorithm):
     name = "sap"
     mode: ClassVar[int] = ENHANCED
     options = ("partitions", "delay", "savl", "amortise")
+    counts_unranked = True
     state: State
 
     def new_state(self) -> State:  # noqa: D102

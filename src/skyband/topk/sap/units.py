@@ -19,7 +19,7 @@ import numpy as np
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, absorb, copy_run, keep_best, place_of, rank
 from skyband.kernels.ring import Ring
-from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS
+from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS, UNRANKED
 from skyband.order import Floats
 from skyband.topk.sap.state import (
     DIRTY,
@@ -54,7 +54,10 @@ def gather(now: Now, scores: Floats, start: int, stop: int, base: int) -> None:
     arriving = scores[start:stop]
     for at in range(len(arriving)):  # from zero on: the compiler sees that no index is negative
         score = arriving[at]
-        if score >= threshold:
+        if not score < threshold:  # a NaN is neither below nor above
+            if score != score:
+                now.work[UNRANKED] += 1
+                continue
             falls |= score < last
             last = score
             unit.score[held] = score
