@@ -36,7 +36,9 @@ def run(seconds: str, seed: str, out: str | None) -> None:
     path = None if out is None else _checked(out)
     console = Console(highlight=False)
     drawn = sys.stdout.isatty() and console.is_interactive
-    with console.status("Loading the kernels ...") if drawn else nullcontext():
+    spinner = "line" if console.options.ascii_only else "dots"
+    loading = console.status("Loading the kernels ...", spinner=spinner)
+    with loading if drawn else nullcontext():
         load_kernels(show.seed)
     interrupted = False
     with Results(path) as results:
@@ -92,16 +94,16 @@ class Show:
             return ["Nothing was answered yet."]
         opened = scene.end - scene.answered * STEP
         query = "--time ts --window 10min --slide 10s"
-        rows = f"--rows {market.read} --seed {self.seed} --rate bursty"
+        rows = f"--rows {scene.read} --seed {self.seed} --rate bursty"
         told = [
-            f"rows read         {market.read:,} trades, {clock(opened)} to {clock(scene.end)}",
-            f"candidates        {candidates(scene)}",
-            f"windows answered  {scene.answered:,}, each for the market and for every sector",
-            f"engine alone      {_speed(market.read, market.top.spent)}: the leaderboard",
-            f"                  {_speed(market.read, market.spent)}: and {len(SECTORS)} sectors",
+            f"rows read   {scene.read:,} trades, {clock(opened)} to {clock(scene.end)}",
+            f"windows     {scene.answered:,} answered, for the market and for each sector",
+            f"candidates  {candidates(scene)}",
+            f"engine      {_speed(market.read, market.top.spent)} for the leaderboard",
+            f"            {_speed(market.read, market.spent)} with {len(SECTORS)} sectors beside",
         ]
         if path is not None:
-            told.append(f"results           {path}")
+            told.append(f"results     {path}")
         return [
             *told,
             "",
@@ -182,7 +184,7 @@ class Results:
 
 
 def _speed(rows: int, seconds: float) -> str:
-    return f"{rows / max(seconds, 1e-9) / 1e6:.1f} million rows a second, {seconds:.2f} s in push"
+    return f"{rows / max(seconds, 1e-9) / 1e6:.1f} M rows/s, {seconds:.2f} s inside push,"
 
 
 def _seconds(text: str) -> float:

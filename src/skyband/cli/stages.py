@@ -15,12 +15,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skyband.cli.market import BY, SLIDE, TOP, WINDOW, Scene, Trade
+from skyband.cli.market import BY, TOP, WINDOW, Scene, Trade
 
 WINDOWS_PER_SECOND = 6  # on a terminal: a second is a minute of trading
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDE, _NARROW = 98, 76  # columns: for everything; for both boards without the leaders' sectors
+_LABEL = 14  # columns before and after what is said of the stream's health
 
 
 class Moves:
@@ -56,7 +57,7 @@ class Plain:
         moves = self._moves.since(scene.leaders)
         if scene.answered % self._every and not final:
             return
-        print(f"{moment(scene.end)}  {TOP} by {BY}")
+        print(f"{TOP}, by {BY}")
         print(f"{'rank':>6}  change  symbol  {'sector':22}  {'value':>9}  time")
         for rank, (trade, move) in enumerate(zip(scene.leaders, moves, strict=True), 1):
             change = "new" if move is None else f"{move:+d}" if move else ""
@@ -65,7 +66,7 @@ class Plain:
             print(f"  the biggest trade of each sector in the last {WINDOW}")
             for trade in scene.sectors:
                 print(f"{'':16}{_line(trade)}")
-        for name, words in health(scene)[1:]:  # the time stands above
+        for name, words in health(scene):
             print(f"  {name:10}  {words}")
         print(flush=True)
 
@@ -135,9 +136,11 @@ class Screen:
             boards.append(_sectors(scene.sectors, news))
         beside = Table.grid(padding=(0, 3, 0, 0))
         beside.add_row(*boards)
-        title = Text.assemble(("Skyband", "bold cyan"), f"  {TOP} by {BY}")
+        title = Text.assemble(("Skyband", "bold cyan"), f"  {TOP}, by {BY}")
         self._drawn = [title, "", beside]
-        self._live.update(Group(*self._drawn, "", _drawn_health(scene, ascii)), refresh=True)
+        health = _drawn_health(scene, 0 if ascii else width - _LABEL)
+        frame = Group(*self._drawn, "", health, "")  # a terminal echoes ^C on the last line
+        self._live.update(frame, refresh=True)
 
 
 def _leaders(trades: list[Trade], moves: list[int | None], wide: bool, ascii: bool) -> Table:
@@ -182,37 +185,37 @@ def _arrow(move: int | None, ascii: bool) -> Text:
     return Text(f"{up if move > 0 else down}{abs(move)}", "green" if move > 0 else "red")
 
 
-def _drawn_health(scene: Scene, ascii: bool) -> Table:
+def _drawn_health(scene: Scene, bars: int) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for name, words in health(scene):
         table.add_row(name, words)
-        if name == "trades" and not ascii:
-            most = max(scene.rates) or 1
-            bars = "".join(_BARS[int(rate / most * 7)] for rate in scene.rates)
-            table.add_row("", Text(bars, "cyan", no_wrap=True))
+        if name == "trades" and bars > 0:
+            table.add_row("", Text(_bars(scene.rates)[-bars:], "cyan"))
     return table
+
+
+def _bars(rates: list[float]) -> str:
+    most = max(rates)
+    return "".join(_BARS[int(rate / most * 7)] if rate else " " for rate in rates)
 
 
 def health(scene: Scene) -> list[tuple[str, str]]:
     """How the stream and the engine are doing, in words."""
     return [
-        ("event time", moment(scene.end)),
+        ("event time", f"{moment(scene.end)}, {scene.answered:,} windows answered"),
         ("trades", f"{scene.read:,} read, {scene.rates[-1]:,.0f} a second now"),
         ("candidates", candidates(scene)),
-        ("windows", f"{scene.answered:,} answered, one every {SLIDE}"),
         ("algorithm", str(scene.plan)),
     ]
 
 
 def candidates(scene: Scene) -> str:
     """How much of the window can still be an answer, in words."""
-    market, sectors = scene.kept
-    return (
-        f"{market}, and {sectors} for the sectors: "
-        f"{scene.share:.2g} % of the {scene.in_window:,} trades in the window"
-    )
+    top, best = scene.kept
+    share = f"{scene.share:.2g} % of the window's {scene.in_window:,} trades"
+    return f"{top}, and {best} for the sectors: {share}"
 
 
 def dollars(value: float) -> str:
