@@ -166,5 +166,6 @@ def test_snapshot_of_time_windows(algorithm):
     again = Monitor.restore(monitor.snapshot())
     for each in (monitor, again):
         each.push(scores[150:], times=times[150:])
+    assert monitor.snapshot() == again.snapshot()
     assert monitor.finish().to_arrow().equals(again.finish().to_arrow())
     assert monitor.dropped == again.dropped

@@ -364,11 +364,7 @@ class Monitor:
             "steps.life_from": steps.life_from,
         }
         if directory is not None:
-            arrays |= {
-                "directory.seq": directory.seq,
-                "directory.id": directory.id,
-                "directory.time": directory.time,
-            }
+            arrays["directory"] = directory.columns
         header = {
             "family": "topk",
             "algorithm": self.plan.algorithm,
@@ -385,6 +381,10 @@ class Monitor:
             "done": steps.done,
             "alive_until": steps.alive_until,
             "directory": None if directory is None else directory.timed,
+            "worth_pruning": [
+                pending.worth_pruning,
+                0 if directory is None else directory.worth_pruning,
+            ],
         }
         return snapshots.dump(header, arrays)
 
@@ -417,10 +417,9 @@ class Monitor:
         pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
         pending.time, pending.attributes = arrays["pending.time"], arrays["pending.attributes"]
         if header["directory"] is not None:
-            directory = Directory(header["directory"])
-            directory.seq, directory.id = arrays["directory.seq"], arrays["directory.id"]
-            directory.time = arrays["directory.time"]
-            monitor._directory = directory
+            monitor._directory = Directory.of(arrays["directory"], header["directory"])
+            monitor._directory.worth_pruning = header["worth_pruning"][1]
+        pending.worth_pruning = header["worth_pruning"][0]
         prefix = "algorithm."
         monitor._algorithm.restore(
             {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}

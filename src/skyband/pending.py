@@ -24,7 +24,7 @@ class Pending:
         self.id = np.empty(0, np.int64)
         self.time = np.empty(0, np.int64)
         self.attributes = np.empty((0, width))
-        self._crowded = max(65_536, 4 * k)
+        self.worth_pruning = max(65_536, 4 * k)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -39,9 +39,9 @@ class Pending:
 
     def tidy(self) -> None:
         """Drop waiting rows that cannot be answers any more, if it is worth it."""
-        if len(self.score) > self._crowded:
+        if len(self.score) > self.worth_pruning:
             self._prune()
-            self._crowded = max(65_536, 2 * len(self.score))
+            self.worth_pruning = max(65_536, 2 * len(self.score))
 
     def release(self, before: int) -> tuple[Floats, Ints, Ints, Floats]:
         """Hand out, in sequence, the rows with times before ``before``."""
