@@ -65,31 +65,33 @@ def place_of(items: Ranked, score: float, seq: int) -> int:
 
 @lean
 def drop_older(items: Ranked, first: int) -> int:
-    """Remove objects numbered below ``first``; return the smallest number left. O(size)."""
-    size, gone = items.size[0], 0
-    while gone < size and items.seq[gone] < first:
-        gone += 1
-    rest = items.seq[gone:size]
-    oldest = 1 << 62
-    more = 0
-    for i in range(len(rest)):  # no branch: this is where the time goes
-        more += 1 if rest[i] < first else 0
-        oldest = min(oldest, rest[i])
-    if more == 0:
-        if gone > 0:
-            copy_run(items, gone, items, 0, size - gone)
-            items.size[0] = size - gone
+    """Remove objects numbered below ``first``; return the smallest number left. O(size).
+
+    Most often none or just the best are gone: both are seen without a branch per object.
+    """
+    size = items.size[0]
+    seqs = items.seq[:size]
+    oldest, gone = 1 << 62, 0
+    for i in range(len(seqs)):
+        expired = seqs[i] < first
+        gone += 1 if expired else 0
+        oldest = min(oldest, 1 << 62 if expired else seqs[i])
+    if gone == 0:
         return oldest
-    kept = 0
-    oldest = 1 << 62
-    for at in range(gone, size):
-        seq = items.seq[at]
-        if seq >= first:
-            items.score[kept] = items.score[at]
-            items.seq[kept] = seq
-            kept += 1
-            oldest = min(oldest, seq)
-    items.size[0] = kept
+    leading = 0
+    head = items.seq[:gone]
+    for i in range(len(head)):
+        leading += 1 if head[i] < first else 0
+    if leading == gone:
+        copy_run(items, gone, items, 0, size - gone)
+    else:
+        kept = 0
+        for at in range(size):
+            if items.seq[at] >= first:
+                items.score[kept] = items.score[at]
+                items.seq[kept] = items.seq[at]
+                kept += 1
+    items.size[0] = size - gone
     return oldest
 
 

@@ -36,8 +36,8 @@ class PreTopk(Algorithm):
     Invariants: (1) the heap of each open window holds exactly the k best of the objects alive now
     that still live in it; (2) so their union is the minimal candidate set (Theorem 3.1).
 
-    Complexity: O(w log k) per arrival, w the windows it enters (2k/3s on average on random
-    scores), O(k log k) per slide; space O(k n/s).
+    Complexity: O(w log k) per arrival, w the windows it enters (on average
+    (k/s)(1 + ln(n/k)) on random scores), O(k log k) per slide; space O(k n/s).
 
     Reference: Yang et al., EDBT 2011, section 3.2.
 
