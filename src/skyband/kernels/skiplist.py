@@ -15,7 +15,7 @@ from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 from skyband.order import Floats, Ints
 
-LEVELS = 12  # a quarter of the nodes reach each next level: enough for 4**12 objects
+LEVELS = 8  # a quarter of the nodes reach each next level: enough for 4**8 objects and more
 
 
 class SkipList(NamedTuple):
@@ -49,10 +49,10 @@ def skiplist(capacity: int) -> SkipList:
     )
 
 
-def with_room(items: SkipList, more: int) -> SkipList:
-    """The same list with room for ``more`` further objects at least."""
+def with_room(items: SkipList) -> SkipList:
+    """The same list with room for half as many objects more."""
     held = len(items.score)
-    room = held + max(more, held)
+    room = held + max(held // 2, 16)
 
     def longer(array: NDArray[Any], per_node: int = 1) -> NDArray[Any]:
         larger = np.zeros(room * per_node, array.dtype)

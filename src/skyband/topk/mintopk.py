@@ -40,7 +40,7 @@ class State(NamedTuple):
     numbers: Ints
 
 
-_K, _SPAN, _SLOTS, _WINDOW, _DIRTY = 0, 1, 2, 3, 4
+_K, _SPAN, _SLOTS, _WINDOW, _DIRTY, _RESUME = 0, 1, 2, 3, 4, 5
 
 
 class MinTopk(Algorithm):
@@ -70,7 +70,7 @@ class MinTopk(Algorithm):
     def new_state(self) -> State:  # noqa: D102
         setting = self.setting
         slots = setting.span + 2
-        room = 4 * min(setting.k, 1024)
+        room = 2 * min(setting.k, 1024)
         return State(
             skiplist(room),
             np.zeros(room + 1, np.int64),
@@ -80,7 +80,7 @@ class MinTopk(Algorithm):
             ranked(min(setting.k, setting.size) if setting.counted else setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k, setting.span, slots, 0, 1], np.int64),
+            np.array([setting.k, setting.span, slots, 0, 1, 0], np.int64),
         )
 
     def run(  # noqa: D102
@@ -89,9 +89,7 @@ class MinTopk(Algorithm):
         return _advance(self.state, scores, steps, target, step)
 
     def make_room(self, arriving: int) -> None:  # noqa: D102
-        k, span = self.setting.k, self.setting.span
-        most = k * (span + 2) + 1  # the union of all predicted results, and one newcomer
-        items = with_room(self.state.items, min(arriving, most))
+        items = with_room(self.state.items)
         marks = np.zeros((2, len(items.score)), np.int64)
         marks[:, : len(self.state.start)] = self.state.start, self.state.end
         self.state = self.state._replace(items=items, start=marks[0], end=marks[1])
@@ -135,27 +133,40 @@ class MinTopk(Algorithm):
 
 @entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out."""
+    """Take in a batch from a step on; return the step in which room ran out.
+
+    Nodes may run out in the middle of a step: where to go on is left in the numbers.
+    """
     numbers, items = state.numbers, state.items
-    k, span = numbers[_K], numbers[_SPAN]
+    k, span, slots = numbers[_K], numbers[_SPAN], numbers[_SLOTS]
     position = steps.stop[step - 1] if step > 0 else 0
+    if numbers[_RESUME] > position:
+        position = numbers[_RESUME]
+    numbers[_RESUME] = 0
     numbers[_DIRTY] = 1
     while step < len(steps.stop):
         window, stop = steps.window[step], steps.stop[step]
-        if room_left(items) < min(stop - position, k * (span + 2) + 1 - items.numbers[SIZE]):
-            return step
         if lacks_room(target, k, state.memory):
             return step
         if window != numbers[_WINDOW]:
             _purge(state, window)
         split, base = steps.split[step], steps.base[0]
+        final = window - 1 + span + (1 if position > split else 0)
+        slot = final % slots
         for at in range(position, stop):
+            if at == split:  # from here on objects live one window longer
+                final = window + span
+                slot = final % slots
             score = scores[at]
-            if score != score:
+            # beaten even in its last window; of equal scores the newer wins
+            if score != score or (
+                state.filled[slot] == k and items.score[state.lowest[slot]] > score
+            ):
                 continue
-            final = window - 1 + span + (1 if at >= split else 0)
-            if not _discards(state, score, final):
-                _insert(state, score, base + at, window, final)
+            if room_left(items) == 0:
+                numbers[_RESUME] = at
+                return step
+            _insert(state, score, base + at, window, final)
         position = stop
         if steps.emit[step]:
             dirty = numbers[_DIRTY] == 1
@@ -191,39 +202,35 @@ def _purge(state: State, window: int) -> None:
 
 
 @lean
-def _discards(state: State, score: float, final: int) -> bool:
-    """Whether a new object is beaten even in its last window. A newer object wins a tie."""
-    slot = final % state.numbers[_SLOTS]
-    return state.filled[slot] == state.numbers[_K] and state.items.score[state.lowest[slot]] > score
-
-
-@lean
 def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
     """Put a new object on the list and in the windows it enters."""
     items, slots, k = state.items, state.numbers[_SLOTS], state.numbers[_K]
+    filled, lowest = state.filled, state.lowest
     entered = final
+    slot = final % slots
     while entered > window:
-        slot = (entered - 1) % slots
-        if state.filled[slot] == k and items.score[state.lowest[slot]] > score:
+        before = slot - 1 if slot > 0 else slots - 1
+        if filled[before] == k and items.score[lowest[before]] > score:
             break
         entered -= 1
+        slot = before
     node = link(items, score, seq)
     state.start[node] = entered
     state.end[node] = final
     for future in range(entered, final + 1):
-        slot = future % slots
-        worst = state.lowest[slot]
-        if state.filled[slot] < k:
-            state.filled[slot] += 1
+        worst = lowest[slot]
+        if filled[slot] < k:
+            filled[slot] += 1
             if worst == 0 or better(items.score[worst], items.seq[worst], score, seq):
-                state.lowest[slot] = node
-            continue
-        state.lowest[slot] = items.before[worst]  # Lemma 4.5: the next worst stands before it
-        state.start[worst] = future + 1
-        state.work[EVENTS] += 1
-        if state.start[worst] > state.end[worst]:
-            unlink(items, worst)
-            state.work[DELETIONS] += 1
+                lowest[slot] = node
+        else:
+            lowest[slot] = items.before[worst]  # Lemma 4.5: the next worst stands before it
+            state.start[worst] = future + 1
+            state.work[EVENTS] += 1
+            if state.start[worst] > state.end[worst]:
+                unlink(items, worst)
+                state.work[DELETIONS] += 1
+        slot = slot + 1 if slot + 1 < slots else 0
     state.work[INSERTIONS] += 1
     if entered == window:
         state.numbers[_DIRTY] = 1

@@ -45,6 +45,7 @@ from skyband.topk.sap.state import (
     END,
     FORMING,
     FRONT,
+    FRONT_OLDEST,
     HEAD,
     LEADERS_OLDEST,
     LIST_FROM,
@@ -102,12 +103,12 @@ def advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) 
         if changes and lacks_room(target, k, state.memory):
             numbers[NEED], numbers[NEEDED] = ROOM_OUT, k
             return step
+        if numbers[FRONT_OLDEST] < first and state.front.size[0] > 0:
+            numbers[FRONT_OLDEST] = drop_older(state.front, first)
         if state.front.size[0] + len(leaders.score) > len(state.front.score):
-            drop_older(state.front, first)
-            if state.front.size[0] + len(leaders.score) > len(state.front.score):
-                numbers[NEED] = ROOM_FRONT
-                numbers[NEEDED] = state.front.size[0] + len(leaders.score)
-                return step
+            numbers[NEED] = ROOM_FRONT
+            numbers[NEEDED] = state.front.size[0] + len(leaders.score)
+            return step
         if numbers[LEADERS_OLDEST] < first:
             before = leaders.size[0]
             numbers[LEADERS_OLDEST] = drop_older(leaders, first)
@@ -291,6 +292,7 @@ def _activate(state: State, starts: Ints) -> int:
                 kept += 1
         best.size[0] = kept
         front.size[0] = taken
+        numbers[FRONT_OLDEST] = begin
         numbers[FRONT] = 1
         numbers[NEXT_UNIT] = state.table[row, UNITS_FROM]
         if numbers[DELAY]:
@@ -328,7 +330,6 @@ def _find_leaders(state: State, first: int, few: bool) -> None:
     if few:
         settle_anew(state.now, state.raw)
     put_in_order(state.now)
-    drop_older(state.front, first)
     leaders, numbers = state.now.leaders, state.now.numbers
     at_best, at_front, at_part, at_unit = 0, 0, 0, 0
     size, room = 0, len(leaders.score)
@@ -463,6 +464,8 @@ def _pull(
         drop_best(state.savl, raw, source, seq)
     pulled = Ranked(leaders.score[begin:size], leaders.seq[begin:size], state.buffer.size)
     pulled.size[0] = size - begin
+    for i in range(begin, size):
+        state.now.numbers[FRONT_OLDEST] = min(state.now.numbers[FRONT_OLDEST], leaders.seq[i])
     absorb(state.front, pulled, state.front.size[0] + size - begin)
     pulled.size[0] = 0
     return size

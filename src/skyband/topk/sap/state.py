@@ -48,7 +48,8 @@ NEED = 32  # why the kernel stopped before a step: see ROOM_*
 NEEDED = 33  # how much room it needs
 QUIET = 34  # partitions have nothing to do before an object above this one is the first
 UNIT_SHAPE = 35  # how the unit's objects stand: MIXED, RISING or RANKED
-NUMBERS = 36
+FRONT_OLDEST = 36  # lower bound of the oldest object's number in the front list
+NUMBERS = 37
 MIXED, RISING, RANKED = 0, 1, 2
 
 # kernels never allocate: before a step they check for room, and else stop and say what they need
