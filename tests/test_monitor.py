@@ -231,3 +231,83 @@ def test_rows_that_wait_for_the_watermark_are_pruned():
         for end in (5, 10, 15, 20, 25)
     ]
     assert [[id for _, id in answer.rows] for answer in found] == [[i for *_, i in b] for b in best]
+
+
+@pytest.mark.parametrize("algorithm", ["sap", "mintopk", "recompute"])
+def test_after_the_end_every_row_is_late(algorithm):
+    monitor = Monitor(TIMED, algorithm, delay=2)
+    monitor.push([1.0, 3.0], times=[100, 104])
+    assert len(monitor.finish()) == 2
+    for time in (103, 106, 104):
+        assert len(monitor.push([2.0], times=[time])) == 0
+    assert monitor.dropped.late == 3
+
+
+@pytest.mark.parametrize("algorithm", [*ALGORITHMS, "auto"])
+def test_numbers_far_beyond_the_data(algorithm):
+    huge = Monitor(TopK(k=10**9, window=last(count=3, slide=1), emit="changes"), algorithm)
+    assert len(huge.push([1.0, 2.0, 3.0, 4.0])) == 4
+    if algorithm in ("pretopk", "mintopk"):
+        with pytest.raises(QueryError, match="slides in a window"):
+            Monitor(TopK(k=3, window=last(count=10**10, slide=1)), algorithm)
+
+
+@pytest.mark.parametrize("algorithm", ["sap", "recompute", "tma"])
+def test_a_window_larger_than_memory_holds_what_arrived(algorithm):
+    monitor = Monitor(TopK(k=3, window=last(count=10**8, slide=10)), algorithm)
+    monitor.push(np.arange(100.0))
+    if algorithm != "tma":
+        assert monitor.state_bytes() < 1_000_000
+
+
+def test_the_ring_shrinks_after_a_large_batch():
+    monitor = Monitor(TopK(k=3, window=last(time=1000, slide=10)), "sap")
+    times = np.arange(500_000)
+    monitor.push(np.random.default_rng(0).random(500_000), times=times, watermark=500_000)
+    monitor.push([1.0], times=[500_500], watermark=501_000)
+    assert monitor.state_bytes() < 200_000
+
+
+def test_whole_numbers_must_fit_float64():
+    with pytest.raises(DataError, match="beyond 2"):
+        Monitor(COUNTED).push(np.array([2**53 + 1, 2**53]))
+    Monitor(COUNTED).push(np.array([2**53, 0]))
+
+
+def test_numpy_integers_are_plain_integers():
+    query = TopK(k=np.int64(3), window=last(count=np.int64(10)))
+    monitor = Monitor(query, "tma", options={"k_max": np.int64(7)})
+    assert Monitor.restore(monitor.snapshot(), query=query).query == query
+
+
+def test_masks_nat_and_empty_batches():
+    monitor = Monitor(COUNTED, "mintopk")
+    monitor.push(np.ma.array([1.0, 99.0], mask=[False, True]))
+    assert monitor.dropped.null_score == 1
+    timed = Monitor(TopK(k=1, window=last(time="1 hour")), "mintopk")
+    assert len(timed.push([], times=[], ids=[])) == 0
+    with pytest.raises(DataError, match="a watermark of"):
+        timed.push([], watermark=np.datetime64("NaT"))
+    with pytest.raises(DataError, match="below 2"):
+        monitor.push([1.0], ids=np.array([2**63], np.uint64))
+
+
+def test_too_many_windows_at_once():
+    monitor = Monitor(TopK(k=1, window=last(time="1 day", slide="1 us")), "sap")
+    with pytest.raises(DataError, match="completes 86,400,000,000 windows"):
+        monitor.push([1.0], times=[0], watermark=10**12)
+
+
+def test_odd_arguments_are_told_apart():
+    for weights in (3.0, "ab"):
+        with pytest.raises(QueryError, match="weights are"):
+            TopK(k=1, window=last(count=1), weights=weights)
+    with pytest.raises(QueryError, match="algorithm is"):
+        Monitor(COUNTED, ["sap"])  # type: ignore[arg-type]
+    for data in (None, "x" * 50):
+        with pytest.raises(SnapshotError, match="expected bytes"):
+            Monitor.restore(data)  # type: ignore[arg-type]
+    data = Monitor(COUNTED, "mintopk").snapshot()
+    assert Monitor.restore(memoryview(data)).query == COUNTED
+    with pytest.raises(DataError, match="attributes are 5"):
+        Monitor(TopK(k=1, window=last(count=1), weights=(1.0,))).push(attributes=5)

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from skyband import Monitor, TopK, last
+from skyband import DataError, Monitor, TopK, last
 from skyband.planner import plan, trend
 from skyband.topk import ALGORITHMS
 
@@ -53,6 +54,36 @@ def test_auto_decides_on_the_first_scores_and_stays():
     assert again.algorithm.name == "tma"
     assert again.plan == monitor.plan
     assert again.explain() == monitor.explain()
+
+
+def test_small_batches_are_kept_until_they_tell():
+    scores = RANDOM[:3000]
+    one = Monitor(query(1000, 10, 100))
+    found = one.push(scores).to_arrow()
+    many = Monitor(query(1000, 10, 100))
+    tables = [many.push(scores[at : at + 7]).to_arrow() for at in range(0, 35, 7)]
+    assert many.plan.algorithm == "sap"
+    many = Monitor.restore(many.snapshot())
+    tables += [many.push(scores[at : at + 7]).to_arrow() for at in range(35, 3000, 7)]
+    assert many.algorithm.name == one.algorithm.name == "tma"
+    assert pa.concat_tables(tables).equals(found)
+
+
+def test_options_mean_sap():
+    monitor = Monitor(query(1000, 10, 100), options={"savl": False})
+    monitor.push(RANDOM)
+    assert monitor.algorithm.name == "sap"
+
+
+def test_a_refused_batch_decides_nothing():
+    monitor = Monitor(query(1000, 10, 5))
+    with pytest.raises(DataError):
+        monitor.push(SMOOTH, ids=[1])
+    assert monitor.plan.algorithm == "sap"
+
+
+def test_huge_steps_do_not_warn():
+    assert trend(np.array([1e308, -1e308] * 50)) is False
 
 
 def test_a_restored_monitor_that_saw_nothing_still_decides():

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from skyband.errors import DataError
 from skyband.order import Bools, Floats, Ints
 
-_FARTHEST = 1 << 60
+_FARTHEST = 1 << 60  # of times from zero
+_EXACT = 1 << 53  # whole numbers up to here are float64 numbers
 
 
 @dataclass
@@ -52,6 +53,13 @@ def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | Non
         )
     if np.issubdtype(array.dtype, np.complexfloating):
         raise DataError(f"{what} are complex", "real numbers", "rank by their magnitude")
+    wide = np.issubdtype(array.dtype, np.integer) and array.dtype.itemsize == 8 and len(array)
+    if wide and max(int(array.max()), -int(array.min())) > _EXACT:
+        raise DataError(
+            f"{what} hold whole numbers beyond 2**53",
+            "numbers that float64 tells apart",
+            "subtract a common start, or convert them to floats to accept ties",
+        )
     column = array.astype(np.float64, copy=False)
     if null is not None:
         column = np.where(null, np.nan, column)
@@ -67,10 +75,12 @@ def id_column(values: Any, rows: int) -> Ints:
         raise DataError(f"{len(array)} ids for {rows} rows", "one id per row", "push equal lengths")
     if null is not None and null.any():
         raise DataError(f"{int(null.sum())} ids are NULL", "an id for each row", "leave ids out")
-    if not np.issubdtype(array.dtype, np.integer):
+    if not rows:
+        return np.empty(0, np.int64)
+    if not np.issubdtype(array.dtype, np.integer) or int(array.max()) >= 1 << 63:
         raise DataError(
             f"ids are of type {array.dtype}",
-            "whole numbers",
+            "whole numbers below 2**63",
             "push row numbers as ids and look other keys up by them",
         )
     return array.astype(np.int64, copy=False)
@@ -83,6 +93,8 @@ def time_column(values: Any, rows: int, unit: str) -> tuple[Ints, Bools | None]:
         raise DataError(
             f"{len(array)} times for {rows} rows", "one time per row", "push equal lengths"
         )
+    if not rows:
+        return np.empty(0, np.int64), None
     if np.issubdtype(array.dtype, np.datetime64):
         if unit == "tick":
             raise DataError(
@@ -126,7 +138,10 @@ def moment(value: Any, unit: str) -> int:
         since = value - datetime(1970, 1, 1, tzinfo=UTC)
         found = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
         return int(time_column(np.array([found], "datetime64[us]"), 1, unit)[0][0])
-    return int(time_column(np.atleast_1d(np.asarray(value)), 1, unit)[0][0])
+    found, null = time_column(np.atleast_1d(np.asarray(value)), 1, unit)
+    if null is not None:
+        raise DataError(f"a watermark of {value!r}", "a time", "leave it out to wait")
+    return int(found[0])
 
 
 def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Floats, Bools | None]:
@@ -135,6 +150,10 @@ def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Float
     Terms are added from left to right, so that every engine gives the same score to the last bit.
     """
     columns = attributes
+    if not hasattr(attributes, "__len__"):
+        raise DataError(
+            f"attributes are {attributes!r}", "one column per weight", "push a matrix or a table"
+        )
     if hasattr(attributes, "columns") and hasattr(attributes, "schema"):  # an Arrow table
         columns = list(attributes.columns)
     elif isinstance(attributes, np.ndarray):
@@ -168,6 +187,8 @@ def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Float
 def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
     """A one-dimensional NumPy array, and where Arrow said NULL."""
     null: Bools | None = None
+    if isinstance(values, np.ma.MaskedArray):
+        return values.filled(0), np.ma.getmaskarray(values)
     if hasattr(values, "combine_chunks"):
         values = values.combine_chunks()
     if hasattr(values, "is_null"):

@@ -20,7 +20,7 @@ from skyband.kernels.work import UNRANKED
 from skyband.order import Floats, Ints
 from skyband.panes import Panes, Steps, TimeSteps, count_steps
 from skyband.pending import Pending
-from skyband.planner import Plan, plan
+from skyband.planner import SAMPLE, Plan, plan, trend
 from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.results import Ranked
 from skyband.topk import build
@@ -63,8 +63,15 @@ class Monitor:
             raise QueryError("delay with a count window", "a time window", "leave delay out")
         self.query = query
         self.dropped = Dropped()
-        self._undecided = algorithm == "auto"  # until the first scores are seen
-        self.plan = plan(query) if self._undecided else Plan(algorithm, ("asked for by name",))
+        # with "auto" the first scores are kept until they tell whether they follow a trend
+        self._undecided = algorithm == "auto" and not options and not timed
+        if algorithm != "auto":
+            self.plan = Plan(algorithm, ("asked for by name",))
+        elif options:
+            self.plan = Plan("sap", ("options were given, and they are SAP's",))
+        else:
+            self.plan = plan(query)
+        self._first: list[tuple[Floats, Floats]] = []
         self.delay = _delay(delay, window) if isinstance(window, TimeWindow) else None
         self._options = dict(options or {})
         self._panes = Panes(window.size, window.slide, getattr(window, "offset", 0))
@@ -91,22 +98,36 @@ class Monitor:
         width = len(self.query.weights or (1.0,)) if self._algorithm.attributes else 0
         self._pending = Pending(self._panes, self.query.k, width)
 
-    def _decide(self, scores: Floats) -> None:
-        """Plan again, now that the first scores are here."""
+    def _decide(self, scores: Floats, matrix: Floats) -> None:
+        """Plan again once there are scores enough; replay what came before if that changes it."""
+        window = self.query.window
+        assert isinstance(window, CountWindow)
+        self._first.append((scores[:SAMPLE].copy(), matrix[:SAMPLE].copy()))
+        seen = np.concatenate([column for column, _ in self._first])
+        found = plan(self.query, seen)
+        if trend(seen) is None and len(seen) < SAMPLE:
+            return
         self._undecided = False
-        found = plan(self.query, scores)
         changed = found.algorithm != self.plan.algorithm
         self.plan = found
+        earlier, self._first = self._first[:-1], []
         if changed:
             self._build()
+            arrived = 0
+            for column, attributes in earlier:  # their answers have been given
+                steps = count_steps(self._panes, arrived, len(column), window.full)
+                wants = self._algorithm.attributes
+                self._algorithm.push(column, steps, attributes if wants else None)
+                arrived += len(column)
 
     def _setting(self) -> Setting:
         query, window = self.query, self.query.window
+        counted = isinstance(window, CountWindow)
         return Setting(
-            k=query.k,
+            k=min(query.k, window.size) if counted else query.k,
             size=window.size,
             slide=window.slide,
-            counted=isinstance(window, CountWindow),
+            counted=counted,
             changes=query.emit == "changes",
             weights=query.weights,
             options=self._options,
@@ -132,10 +153,6 @@ class Monitor:
         Raises :class:`DataError` before anything is taken in.
         """
         matrix, column, null = self._scores(scores, attributes)
-        if self._undecided and len(column):
-            self._decide(column)
-            if self._algorithm.attributes and matrix is None:
-                matrix = self._scores(scores, attributes)[0]
         rows = len(column)
         window = self.query.window
         if isinstance(window, CountWindow):
@@ -175,8 +192,8 @@ class Monitor:
 
     def _scores(
         self, scores: Any, attributes: Any
-    ) -> tuple[Floats | None, Floats, NDArray[np.bool_] | None]:
-        """Attribute matrix (if the algorithm wants one), scores, and where they are NULL."""
+    ) -> tuple[Floats, Floats, NDArray[np.bool_] | None]:
+        """Attribute matrix, scores, and where they are NULL."""
         weights = self.query.weights
         if weights is None:
             if attributes is not None:
@@ -186,7 +203,7 @@ class Monitor:
                     "give the query weights=(...)",
                 )
             column, null = score_column(np.empty(0) if scores is None else scores)
-            matrix: Floats | None = column.reshape(-1, 1)
+            matrix: Floats = column.reshape(-1, 1)
         else:
             if scores is not None:
                 raise DataError(
@@ -194,7 +211,7 @@ class Monitor:
                 )
             nothing = np.empty((0, len(weights)))
             matrix, column, null = weighted(nothing if attributes is None else attributes, weights)
-        return matrix if self._algorithm.attributes else None, column, null
+        return matrix, column, null
 
     def _count_unranked(
         self, column: Floats, null: NDArray[np.bool_] | None, among: NDArray[np.bool_] | None = None
@@ -230,6 +247,8 @@ class Monitor:
             self._directory = Directory(timed=False)
         elif ids is None and self._directory is not None and len(column):
             raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
+        if self._undecided and matrix is not None and len(column):
+            self._decide(column, matrix)
         in_passing = self._algorithm.counts_unranked
         if not in_passing:
             self._count_unranked(column, null)
@@ -238,7 +257,8 @@ class Monitor:
         self._arrived += len(column)
         if self._directory is not None and ids is not None:
             self._directory.admit(base, ids, None)
-        target = self._algorithm.push(column, steps, matrix)
+        wants = self._algorithm.attributes
+        target = self._algorithm.push(column, steps, matrix if wants else None)
         if in_passing:
             nulls = 0 if null is None else int(np.count_nonzero(null))
             self.dropped.null_score += nulls
@@ -257,6 +277,8 @@ class Monitor:
         missing: NDArray[np.bool_] | None,
         until: int | None,
     ) -> Ranked:
+        if not self._algorithm.attributes:
+            matrix = None
         keep = np.ones(len(column), dtype=np.bool_)
         if missing is not None:
             self.dropped.null_time += int(missing.sum())
@@ -288,13 +310,16 @@ class Monitor:
             np.concatenate([[self._newest], np.where(known, times, -_FOREVER)])
         )
         self._newest = int(newest[-1])
-        return np.maximum(newest[:-1] - self.delay, -_FOREVER)
+        return np.maximum(newest[:-1] - self.delay, self._watermark)
 
     def _close(self, until: int) -> Ranked:
         """Advance the watermark and answer the windows that end at or before it."""
         self._watermark = max(self._watermark, until)
         panes = self._panes
         closed = panes.first_window(self._watermark) - 1
+        if self._steps.done is not None and closed <= self._steps.done:
+            self._pending.tidy()
+            return self._nothing()
         score, ids, times, matrix = self._pending.release(panes.end(closed))
         self._pending.tidy()
         assert self._directory is not None
@@ -305,6 +330,27 @@ class Monitor:
         ranked = self._ranked(target, steps)
         self._tidy()
         return ranked
+
+    def _nothing(self) -> Ranked:
+        """No window at all."""
+        none = np.empty(0, np.int64)
+        changes = none if self.query.emit == "changes" else None
+        return Ranked(
+            none,
+            none,
+            np.zeros(1, np.int64),
+            np.empty(0),
+            none,
+            none,
+            changes,
+            changes,
+            self._timed,
+        )
+
+    @property
+    def _timed(self) -> bool:
+        window = self.query.window
+        return isinstance(window, TimeWindow) and window.unit == "us"
 
     def _ranked(self, target: Out, steps: Steps) -> Ranked:
         panes, window = self._panes, self.query.window
@@ -328,7 +374,7 @@ class Monitor:
             time=directory.time[places] if directory is not None and directory.timed else None,
             ranks=target.rank[:size] if changes else None,
             previous_rank=target.previous[:size] if changes else None,
-            timed=isinstance(window, TimeWindow) and window.unit == "us",
+            timed=self._timed,
         )
 
     def _tidy(self) -> None:
@@ -355,6 +401,9 @@ class Monitor:
         """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
         arrays = {f"algorithm.{name}": v for name, v in self._algorithm.snapshot().items()}
         pending, steps, directory = self._pending, self._steps, self._directory
+        pending.gather()
+        for at, (column, matrix) in enumerate(self._first):
+            arrays |= {f"first.{at}.scores": column, f"first.{at}.attributes": matrix}
         arrays |= {
             "pending.score": pending.score,
             "pending.id": pending.id,
@@ -407,6 +456,9 @@ class Monitor:
         monitor.delay = header["delay"]
         monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
         monitor._undecided = header["undecided"]
+        while f"first.{len(monitor._first)}.scores" in arrays:
+            name = f"first.{len(monitor._first)}"
+            monitor._first.append((arrays[f"{name}.scores"], arrays[f"{name}.attributes"]))
         monitor.dropped = Dropped(**header["dropped"])
         monitor._arrived, monitor._watermark = header["arrived"], header["watermark"]
         monitor._newest = header["newest"]
@@ -416,6 +468,7 @@ class Monitor:
         steps.life, steps.life_from = arrays["steps.life"], arrays["steps.life_from"]
         pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
         pending.time, pending.attributes = arrays["pending.time"], arrays["pending.attributes"]
+        pending.adopt()
         if header["directory"] is not None:
             monitor._directory = Directory.of(arrays["directory"], header["directory"])
             monitor._directory.worth_pruning = header["worth_pruning"][1]

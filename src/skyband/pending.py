@@ -25,26 +25,44 @@ class Pending:
         self.time = np.empty(0, np.int64)
         self.attributes = np.empty((0, width))
         self.worth_pruning = max(65_536, 4 * k)
+        self._fresh: list[tuple[Floats, Ints, Ints, Floats]] = []
+        self._waiting = 0
 
     def __len__(self) -> int:
-        return len(self.score)
+        return self._waiting
 
     def add(self, score: Floats, id: Ints, time: Ints, attributes: Floats | None) -> None:
         """Take in rows in any order."""
-        self.score = np.concatenate([self.score, score])
-        self.id = np.concatenate([self.id, id])
-        self.time = np.concatenate([self.time, time])
-        if attributes is not None:
-            self.attributes = np.concatenate([self.attributes, attributes])
+        if attributes is None:
+            attributes = self.attributes[:0]
+        if len(score):
+            self._fresh.append((score, id, time, attributes))
+            self._waiting += len(score)
+
+    def gather(self) -> None:
+        """Join the columns of what was added."""
+        if self._fresh:
+            held = (self.score, self.id, self.time, self.attributes)
+            columns = zip(held, *self._fresh, strict=True)
+            self.score, self.id, self.time, self.attributes = (
+                np.concatenate(parts) for parts in columns
+            )
+            self._fresh = []
+
+    def adopt(self) -> None:
+        """Take the columns as they stand for all that waits."""
+        self._fresh, self._waiting = [], len(self.score)
 
     def tidy(self) -> None:
         """Drop waiting rows that cannot be answers any more, if it is worth it."""
-        if len(self.score) > self.worth_pruning:
+        if self._waiting > self.worth_pruning:
+            self.gather()
             self._prune()
             self.worth_pruning = max(65_536, 2 * len(self.score))
 
     def release(self, before: int) -> tuple[Floats, Ints, Ints, Floats]:
         """Hand out, in sequence, the rows with times before ``before``."""
+        self.gather()
         due = self.time < before
         if due.all():
             rows = (self.score, self.id, self.time, self.attributes)
@@ -63,6 +81,7 @@ class Pending:
 
     def _keep(self, rows: Ints) -> None:
         self.score, self.id, self.time = self.score[rows], self.id[rows], self.time[rows]
+        self._waiting = len(rows)
         if len(self.attributes):
             self.attributes = self.attributes[rows]
 

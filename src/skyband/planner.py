@@ -13,7 +13,7 @@ import numpy as np
 from skyband.order import Floats
 from skyband.query import CountWindow, TopK
 
-_SAMPLE = 4096  # scores looked at
+SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
 _DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
@@ -36,9 +36,9 @@ def trend(scores: Floats) -> bool | None:
 
     Counts turning points: scores in random order turn at two of three places.
     """
-    sample = scores[:_SAMPLE]
+    sample = scores[:SAMPLE]
     sample = sample[np.isfinite(sample)]
-    step = np.sign(np.diff(sample))
+    step = (sample[1:] > sample[:-1]).astype(np.int8) - (sample[1:] < sample[:-1])
     step = step[step != 0]
     if len(step) < _ENOUGH:
         return None

@@ -29,13 +29,16 @@ def dump(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes
         for name, array in arrays.items()
     }
     listed = [[name, array.dtype.str, list(array.shape)] for name, array in plain.items()]
-    text = json.dumps({"header": dict(header), "arrays": listed}).encode()
+    text = json.dumps({"header": dict(header), "arrays": listed}, default=int).encode()
     body = b"".join(array.tobytes() for array in plain.values())
     return _PREFIX.pack(MAGIC, VERSION, len(text)) + text + body
 
 
 def load(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """Header and arrays of a snapshot; raises :class:`SnapshotError` for anything else."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise SnapshotError(f"{type(data).__name__}", "bytes", "pass what snapshot() returned")
+    data = bytes(data)
     if len(data) < _PREFIX.size:
         raise SnapshotError(f"{len(data)} bytes", "a snapshot", "pass what snapshot() returned")
     magic, version, length = _PREFIX.unpack_from(data)

@@ -42,6 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _silence()
         return _UNREAD
+    except MemoryError:
+        return _fail("not enough memory for this query; fix: ask for a smaller k or window")
+    except OSError as error:
+        _silence()
+        return _fail(f"{error.strerror or error}; fix: check where the output goes")
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise

@@ -11,6 +11,8 @@ from skyband.cli import expressions, options
 from skyband.cli.reading import MisreadError, Source
 from skyband.cli.top import Asked, question
 from skyband.durations import spoken
+from skyband.intake import score_column
+from skyband.order import Floats
 from skyband.panes import Panes
 from skyband.planner import Plan, plan
 from skyband.query import CountWindow, TimeWindow
@@ -41,16 +43,16 @@ class Expected:
 
 def run(file: str | None, asked: Asked, as_json: bool) -> None:
     """Print the plan of a query, with what the file tells if there is one."""
-    seen = None
+    seen, scores = None, None
     if file is not None:
         with Source(file) as source:
             try:
-                seen = look(source, asked)
+                seen, scores = look(source, asked), first_scores(source, asked)
             except MisreadError:
                 source.look_at_all()
-                seen = look(source, asked)
+                seen, scores = look(source, asked), first_scores(source, asked)
     chosen = (
-        plan(asked.query)
+        plan(asked.query, scores)
         if asked.algorithm == "auto"
         else Plan(asked.algorithm, ("asked for by name",))
     )
@@ -69,6 +71,14 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
     for name, words in _words(asked, seen, chosen, guess):
         table.add_row(name, Text(words))
     Console(highlight=False).print(table)
+
+
+def first_scores(source: Source, asked: Asked) -> Floats | None:
+    """The scores that ``auto`` would decide on, if the engine would look at them."""
+    if asked.by is None or asked.time is not None or asked.partition_by:
+        return None
+    batch = next(iter(source.rows(question(source, asked).score, None, [])), None)
+    return None if batch is None else score_column(batch.column("score"))[0]
 
 
 def look(source: Source, asked: Asked) -> Seen:

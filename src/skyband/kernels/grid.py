@@ -14,7 +14,7 @@ import numpy as np
 from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, rank
-from skyband.kernels.ring import Ring, held, ring, store, stretched
+from skyband.kernels.ring import Ring, fitted, held, ring, store
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
 from skyband.order import Floats, Ints
 
@@ -104,10 +104,10 @@ def scratch(items: Grid, limit: int) -> Scratch:
 
 def with_room(items: Grid, need: int) -> Grid:
     """The grid with room for ``need`` objects at a time. Amortised O(1) per object."""
-    low, high = (int(bound) for bound in items.raw.bounds)
-    raw = stretched(items.raw, need - (high - low))
-    if raw is items.raw:
+    if need <= len(items.raw.score):
         return items
+    low, high = (int(bound) for bound in items.raw.bounds)
+    raw = fitted(items.raw, need - (high - low))
     alive = np.arange(low, high)
     old, new = alive & items.raw.mask[0], alive & raw.mask[0]
     older = np.zeros(len(raw.score), np.int64)

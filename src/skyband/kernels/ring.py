@@ -29,16 +29,25 @@ def held(items: Ring) -> Ints:
     return np.arange(items.bounds[0], items.bounds[1], dtype=np.int64)
 
 
-def stretched(items: Ring, more: int) -> Ring:
-    """The ring with room for ``more`` further objects. Amortised O(1) per object."""
+def fitted(items: Ring, more: int, most: int | None = None) -> Ring:
+    """The ring with room for ``more`` further objects, ``most`` in all; not much larger than that.
+
+    Amortised O(1) per object.
+    """
     low, high = (int(bound) for bound in items.bounds)
-    if high - low + more <= len(items.score):
+    need = high - low + more
+    if most is not None:
+        need = min(need, most)
+    held = len(items.score)
+    if need <= held and (held <= 4096 or 8 * need > held):
         return items
-    larger = ring(max(high - low + more, 2 * len(items.score)))
-    seqs = np.arange(low, high)
-    larger.score[seqs & larger.mask[0]] = items.score[seqs & items.mask[0]]
-    larger.bounds[:] = items.bounds
-    return larger
+    if need > held:
+        need = max(need, 2 * held) if most is None else min(max(need, 2 * held), most)
+    refitted = ring(need)
+    seqs = np.arange(max(low, high - len(refitted.score)), high)
+    refitted.score[seqs & refitted.mask[0]] = items.score[seqs & items.mask[0]]
+    refitted.bounds[:] = items.bounds
+    return refitted
 
 
 @lean

@@ -28,7 +28,7 @@ ALGORITHMS = tuple(_CLASSES)
 
 def build(name: str, setting: Setting) -> Algorithm:
     """Build an algorithm by name; its kernels are imported only now."""
-    if name not in _CLASSES:
+    if not isinstance(name, str) or name not in _CLASSES:
         raise QueryError(
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
         )

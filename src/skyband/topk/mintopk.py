@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, ranked
@@ -70,6 +71,12 @@ class MinTopk(Algorithm):
     def new_state(self) -> State:  # noqa: D102
         setting = self.setting
         slots = setting.span + 2
+        if slots > 1 << 28:
+            raise QueryError(
+                f"{setting.span:,} slides in a window for {self.name}",
+                "fewer: it keeps a record per open window",
+                "use sap, or a larger slide",
+            )
         room = 2 * min(setting.k, 1024)
         return State(
             skiplist(room),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import entry, lean
@@ -52,6 +53,12 @@ class PreTopk(Algorithm):
         setting = self.setting
         slots = setting.span + 2
         k = min(setting.k, setting.size) if setting.counted else setting.k
+        if slots * k > 1 << 28:
+            raise QueryError(
+                f"{setting.span:,} slides in a window for {self.name}",
+                "fewer: it keeps a record per open window",
+                "use sap, or a larger slide",
+            )
         heaps = Ranked(
             np.zeros(slots * k), np.zeros(slots * k, np.int64), np.zeros(slots, np.int64)
         )

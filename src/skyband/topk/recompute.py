@@ -10,7 +10,7 @@ import numpy as np
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
-from skyband.kernels.ring import Ring, held, ring, store, stretched
+from skyband.kernels.ring import Ring, fitted, held, ring, store
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -41,7 +41,7 @@ class Recompute(Algorithm):
     def new_state(self) -> State:  # noqa: D102
         setting = self.setting
         return State(
-            ring(setting.size + setting.slide if setting.counted else 1),
+            ring(1),
             ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),
@@ -54,8 +54,9 @@ class Recompute(Algorithm):
         return _advance(self.state, scores, steps, target, step)
 
     def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
-        if not self.setting.counted:
-            self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
+        setting = self.setting
+        most = setting.size + setting.slide if setting.counted else None
+        self.state = self.state._replace(raw=fitted(self.state.raw, len(scores), most))
 
     def kept(self) -> Ints:  # noqa: D102
         return held(self.state.raw)

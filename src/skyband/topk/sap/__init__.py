@@ -9,7 +9,7 @@ from typing import ClassVar
 from skyband.errors import QueryError
 from skyband.kernels.emission import Out
 from skyband.kernels.ranked import Ranked
-from skyband.kernels.ring import held, stretched
+from skyband.kernels.ring import fitted, held
 from skyband.kernels.savl import WIDTH
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -66,8 +66,9 @@ class Sap(Algorithm):
         return advance(self.state, scores, steps, target, step)
 
     def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
-        if not self.setting.counted:
-            self.state = self.state._replace(raw=stretched(self.state.raw, len(scores)))
+        setting = self.setting
+        most = setting.size + setting.slide if setting.counted else None
+        self.state = self.state._replace(raw=fitted(self.state.raw, len(scores), most))
 
     def make_room(self, arriving: int) -> None:  # noqa: D102
         self.state = with_room(self.state)

@@ -1,7 +1,10 @@
 """Where partitions end: equal units, or units merged while the rank test finds nothing special.
 
-Reference: Zhu et al., TKDE 2017, section 4 (equal, dynamic and enhanced dynamic partitions), and
-the merge-refine of section 3.1.
+Reference: Zhu et al., TKDE 2017, section 4 (equal, dynamic and enhanced dynamic partitions), the
+merge-refine of section 3.1, and Appendix A (time windows).
+
+Deviations: in time windows the sizes of units and partitions follow the objects alive when a unit
+begins; Appendix A puts times into a formula with k in it.
 """
 
 from __future__ import annotations

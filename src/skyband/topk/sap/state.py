@@ -102,8 +102,7 @@ def new_state(setting: Setting, mode: int) -> State:
     """SAP before the first object."""
     options = setting.options
     k = setting.k
-    many = math.ceil(three_sigma(k))
-    zeta = math.ceil(three_sigma(k))
+    many = zeta = math.ceil(three_sigma(k))
     keep = zeta if mode == ENHANCED else k
     most = max(2 * zeta, math.ceil(zeta + 3 * math.sqrt(zeta))) if mode == ENHANCED else 2 * k
     numbers = np.zeros(NUMBERS, np.int64)
@@ -130,7 +129,7 @@ def new_state(setting: Setting, mode: int) -> State:
     )
     return State(
         now,
-        ring(setting.size + setting.slide if setting.counted else 1),
+        ring(1),
         ranked(4 * width),
         np.zeros(4 * width, np.int64),
         ranked(3 * width + 64),
