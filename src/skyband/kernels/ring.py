@@ -24,6 +24,9 @@ def ring(capacity: int) -> Ring:
     return Ring(np.zeros(room), np.array([room - 1], np.int64), np.zeros(2, np.int64))
 
 
+AT_ONCE = 1 << 21  # objects for which a count window makes room before they arrive
+
+
 def held(items: Ring) -> Ints:
     """Ascending sequence numbers of the objects in the ring."""
     return np.arange(items.bounds[0], items.bounds[1], dtype=np.int64)
@@ -39,13 +42,17 @@ def fitted(items: Ring, more: int, most: int | None = None) -> Ring:
     if most is not None:
         need = min(need, most)
     held = len(items.score)
-    if need <= held and (held <= 4096 or 8 * need > held):
+    if need <= held and (most is not None or held <= 4096 or 8 * need > held):
         return items
     if need > held:
         need = max(need, 2 * held) if most is None else min(max(need, 2 * held), most)
     refitted = ring(need)
-    seqs = np.arange(max(low, high - len(refitted.score)), high)
-    refitted.score[seqs & refitted.mask[0]] = items.score[seqs & items.mask[0]]
+    seq = max(low, high - len(refitted.score))
+    while seq < high:  # stretches that are whole in both rings
+        here, there = seq & int(items.mask[0]), seq & int(refitted.mask[0])
+        count = min(high - seq, held - here, len(refitted.score) - there)
+        refitted.score[there : there + count] = items.score[here : here + count]
+        seq += count
     refitted.bounds[:] = items.bounds
     return refitted
 

@@ -10,7 +10,7 @@ import numpy as np
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
-from skyband.kernels.ring import Ring, fitted, held, ring, store
+from skyband.kernels.ring import AT_ONCE, Ring, fitted, held, ring, store
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
@@ -41,7 +41,7 @@ class Recompute(Algorithm):
     def new_state(self) -> State:  # noqa: D102
         setting = self.setting
         return State(
-            ring(1),
+            ring(min(setting.size + setting.slide, AT_ONCE) if setting.counted else 1),
             ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),

@@ -12,7 +12,7 @@ from skyband.kernels.emission import Emission, emission
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.ranktest import EXACT, critical_values
-from skyband.kernels.ring import Ring, ring
+from skyband.kernels.ring import AT_ONCE, Ring, ring
 from skyband.kernels.savl import Savl, savl, with_nodes
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
@@ -129,7 +129,7 @@ def new_state(setting: Setting, mode: int) -> State:
     )
     return State(
         now,
-        ring(1),
+        ring(min(setting.size + setting.slide, AT_ONCE) if setting.counted else 1),
         ranked(4 * width),
         np.zeros(4 * width, np.int64),
         ranked(3 * width + 64),
