@@ -32,6 +32,9 @@ def test_trend_is_seen():
         ((10**4, 100, 1000), RANDOM, "tma"),
         ((10**4, 100, 1000), None, "sap"),
         ((10**5, 100, 100), SMOOTH, "sap-dynamic"),
+        ((10**4, 10, 10), RANDOM, "tma"),
+        ((10**4, 100, 10), RANDOM, "sap"),
+        ((10**5, 10**4, 1000), SMOOTH, "tma"),
     ],
 )
 def test_choices(shape, observed, expected):

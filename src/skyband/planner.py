@@ -18,6 +18,7 @@ _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
 _DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
 _NEAR = 200_000  # objects of a window that still stays close to the processor
+_SMALL = 20_000  # objects of a window in which partitions hardly pay if slides are short
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,16 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
             "sap", (common, "partitions adapt to however many rows a time window turns out to hold")
         )
     dense = k >= _DENSE * window.size
+    rare = window.size <= 10 * window.slide and window.slide >= 10 * k
+    if smooth and dense and rare and window.size <= _NEAR:
+        return Plan(
+            "tma",
+            (
+                common,
+                "the first scores follow a trend, but slides are few and much longer than k",
+                "so computing the view anew now and then costs less than keeping candidates",
+            ),
+        )
     if smooth:
         return Plan(
             "sap-dynamic",
@@ -69,14 +80,15 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
                 "so partitions are cut where the rank test says, without lists per unit",
             ),
         )
-    if dense and window.size <= _NEAR and smooth is not None:
+    small = window.size <= _SMALL and window.slide <= k
+    if ((dense and window.size <= _NEAR) or small) and smooth is not None:
         return Plan(
             "tma",
             (
                 common,
                 f"k is {k / window.size:.1%} of a window that fits close to the processor",
                 "without a trend a view of the 2k best rarely runs short",
-                "and partitions would keep a large part of their objects",
+                "and partitions would be small, or keep a large part of their objects",
             ),
         )
     told = "too few scores seen to tell a trend" if smooth is None else "the first scores show none"
