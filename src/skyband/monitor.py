@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,6 +22,7 @@ from skyband.pending import Pending
 from skyband.planner import SAMPLE, Plan, plan, trend
 from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.results import Ranked
+from skyband.snapshot import describe, query_of, require_same
 from skyband.topk import build
 from skyband.topk.algorithm import Algorithm, Setting
 
@@ -419,7 +419,7 @@ class Monitor:
             "algorithm": self.plan.algorithm,
             "undecided": self._undecided,
             "reasons": list(self.plan.reasons),
-            "query": _described(self.query),
+            "query": describe(self.query),
             "delay": self.delay,
             "options": self._options,
             "dropped": dataclasses.asdict(self.dropped),
@@ -451,8 +451,8 @@ class Monitor:
             )
         found = header["query"]
         if query is not None:
-            _require_same(found, _described(query))
-        monitor = cls(_query_from(found), header["algorithm"], options=header["options"])
+            require_same(found, describe(query))
+        monitor = cls(query_of(found), header["algorithm"], options=header["options"])
         monitor.delay = header["delay"]
         monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
         monitor._undecided = header["undecided"]
@@ -494,25 +494,3 @@ def _delay(delay: Any, window: TimeWindow) -> int | None:
     if amount < 0:
         raise QueryError(f"delay is {delay!r}", "at least zero", "write delay='0 seconds'")
     return amount
-
-
-def _described(query: TopK) -> dict[str, Any]:
-    kind = "count" if isinstance(query.window, CountWindow) else "time"
-    described = dataclasses.asdict(query) | {"kind": kind}
-    return json.loads(json.dumps(described))  # type: ignore[no-any-return]
-
-
-def _query_from(found: Mapping[str, Any]) -> TopK:
-    window = (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
-    weights = found["weights"]
-    return TopK(found["k"], window, found["emit"], None if weights is None else tuple(weights))
-
-
-def _require_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    for field in ("kind", "k", "window", "emit", "weights"):
-        if found[field] != wanted[field]:
-            raise SnapshotError(
-                f"a snapshot of a query with {field} = {found[field]!r}",
-                f"{field} = {wanted[field]!r}",
-                "restore it without a query, or start afresh",
-            )

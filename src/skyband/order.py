@@ -27,8 +27,3 @@ def arrival_order(times: Ints, ids: Ints) -> Ints:
     if bool(np.all((step > 0) | ((step == 0) & (np.diff(ids) >= 0)))):
         return np.arange(len(times), dtype=np.int64)
     return np.lexsort((ids, times)).astype(np.int64, copy=False)
-
-
-def rank_order(scores: Floats, sequence: Ints) -> Ints:
-    """Positions that put objects best first. O(m log m)."""
-    return np.lexsort((-sequence, -scores)).astype(np.int64, copy=False)

@@ -6,6 +6,7 @@ belongs to, and the name, type and shape of each array), then the arrays' bytes 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import struct
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
+from skyband.query import CountWindow, TimeWindow, TopK
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -68,3 +70,28 @@ def load(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         raise SnapshotError(
             f"a damaged snapshot ({error})", "a whole one", "use an earlier snapshot"
         ) from None
+
+
+def describe(query: TopK) -> dict[str, Any]:
+    """A query as plain JSON values."""
+    kind = "count" if isinstance(query.window, CountWindow) else "time"
+    described = dataclasses.asdict(query) | {"kind": kind}
+    return json.loads(json.dumps(described))  # type: ignore[no-any-return]
+
+
+def query_of(found: Mapping[str, Any]) -> TopK:
+    """The query that :func:`describe` described."""
+    window = (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
+    weights = found["weights"]
+    return TopK(found["k"], window, found["emit"], None if weights is None else tuple(weights))
+
+
+def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse a snapshot of another query, naming the first field that differs."""
+    for field in ("kind", "k", "window", "emit", "weights"):
+        if found[field] != wanted[field]:
+            raise SnapshotError(
+                f"a snapshot of a query with {field} = {found[field]!r}",
+                f"{field} = {wanted[field]!r}",
+                "restore it without a query, or start afresh",
+            )
