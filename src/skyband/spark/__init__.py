@@ -1,0 +1,34 @@
+"""Skyband on Spark: DataFrame in, DataFrame out, streaming and batch alike.
+
+Importing this is light: each name loads what it needs, since every Python worker imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyband.spark.draining import drain
+    from skyband.spark.manifest import claim
+    from skyband.spark.quarantine import quarantined
+    from skyband.spark.session import session
+    from skyband.spark.top_k import top_k
+
+__all__ = ["claim", "drain", "quarantined", "session", "top_k"]
+
+_HOMES = {
+    "claim": "manifest",
+    "drain": "draining",
+    "quarantined": "quarantine",
+    "session": "session",
+    "top_k": "top_k",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"skyband.spark.{_HOMES[name]}"), name)
+    globals()[name] = found
+    return found

@@ -1,0 +1,108 @@
+"""The native part of the pane path: the k best rows of each pane, found inside the JVM.
+
+Raw rows never reach Python. A pane's label is the moment at which its windows can first be
+answered; on a stream it is a timestamp and carries the watermark.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skyband.spark.clock import Clock
+from skyband.spark.question import Question
+
+ALL = "_sky_all"
+LABEL = "_sky_label"
+HALF = "_sky_half"
+SCORE = "_sky_score"
+AT = "_sky_at"
+BEST = "_sky_best"
+
+
+def clock(question: Question) -> Clock:
+    """How Spark's watermark counts the windows of a query."""
+    slide = question.query.window.slide
+    return Clock(slide, question.offset, 1000 if question.timed else 1)
+
+
+def key_names(question: Question) -> list[str]:
+    """The key columns under our names; a query without keys has one constant."""
+    return [f"key_{i}" for i in range(len(question.keys))] or [ALL]
+
+
+def placed(df: DataFrame, question: Question) -> DataFrame:
+    """Only what the query needs, under our names: keys, score, place, ties, kept columns."""
+    at = F.col(quoted(question.at))
+    if question.timed or question.arrival:
+        at = F.unix_micros(at.cast("timestamp") if question.ntz else at)
+    keys = [F.col(quoted(name)).alias(f"key_{i}") for i, name in enumerate(question.keys)]
+    return df.select(
+        *(keys or [F.lit(0).alias(ALL)]),
+        question.score.alias(SCORE),
+        at.cast("bigint").alias(AT),
+        *(F.col(quoted(name)).alias(f"tie_{i}") for i, name in enumerate(question.ties)),
+        *(
+            column.pack(F.col(quoted(column.name))).alias(f"kept_{i}")
+            for i, column in enumerate(question.kept)
+        ),
+        *(F.col(quoted(name)).alias(f"same_{i}") for i, name in enumerate(question.deduplicate)),
+    )
+
+
+def labelled(rows: DataFrame, question: Question) -> DataFrame:
+    """Add the label of each row's pane; on a stream, the watermark that closes panes."""
+    window = question.query.window
+    inside = F.pmod(F.col(AT) - F.lit(question.offset), F.lit(window.slide))
+    label = F.col(AT) - inside + F.lit(window.slide)
+    if window.size % window.slide:
+        rows = rows.withColumn(HALF, (inside >= window.slide - window.size % window.slide))
+    if not rows.isStreaming:
+        return rows.withColumn(LABEL, label)
+    moment = F.timestamp_micros(label) if question.timed else F.timestamp_millis(label)
+    per_ms = clock(question).per_ms
+    behind = -(-(window.slide + question.delay) // per_ms)
+    return rows.withColumn(LABEL, moment).withWatermark(LABEL, f"{behind} milliseconds")
+
+
+def deduplicated(rows: DataFrame, question: Question) -> DataFrame:
+    """Each row once, by the columns that tell rows apart."""
+    same = [f"same_{i}" for i in range(len(question.deduplicate))]
+    if rows.isStreaming:
+        return rows.dropDuplicatesWithinWatermark(same)
+    return rows.dropDuplicates(same)
+
+
+def panes(rows: DataFrame, question: Question) -> DataFrame:
+    """The best rows of each pane: keys, label, pane number, an array of scores, kept arrays."""
+    window = question.query.window
+    split = window.size % window.slide > 0
+    keys = key_names(question)
+    kept = [f"kept_{i}" for i in range(len(question.kept))]
+    order = F.struct(SCORE, AT, *(f"tie_{i}" for i in range(len(question.ties))))
+    best = F.max_by(F.struct(SCORE, *kept), order, question.query.k)
+    found = rows.groupBy(*keys, LABEL, *([HALF] if split else [])).agg(best.alias(BEST))
+    ranked = F.filter(BEST, lambda row: row[SCORE].isNotNull())
+    return found.withColumn(BEST, ranked).select(
+        *keys,
+        LABEL,
+        _number(found, question, split).alias("pane"),
+        F.col(BEST)[SCORE].alias("scores"),
+        *(F.col(BEST)[name].alias(name) for name in kept),
+    )
+
+
+def _number(found: DataFrame, question: Question, split: bool) -> Column:
+    """The pane number: twice the number of its first window, plus one if it lives longer."""
+    label: Column = F.col(LABEL)
+    if found.isStreaming:
+        label = F.unix_micros(label) if question.timed else F.unix_millis(label)
+    slide = question.query.window.slide
+    half = F.col(HALF).cast("bigint") if split else F.lit(0)
+    # a label is a whole number of slides from the offset: the division leaves nothing
+    return F.call_function("div", label - F.lit(question.offset), F.lit(slide)) * 2 + half
+
+
+def quoted(name: str) -> str:
+    """A column name as Spark SQL."""
+    return "`" + name.replace("`", "``") + "`"

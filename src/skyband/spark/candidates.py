@@ -1,0 +1,241 @@
+"""What may still win, of one partition key: the minimal candidate set over panes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.order import Floats, Ints
+
+Column = list[Any]
+
+
+@dataclass(frozen=True)
+class Lives:
+    """How long the rows of a pane live, in window numbers.
+
+    A pane is numbered ``2 * step + half``: ``step`` is the first window that holds its rows, and
+    ``half`` is 1 for rows that live one window longer than the step's others (only if the slide
+    does not divide the window). A higher number is a newer pane.
+    """
+
+    size: int
+    slide: int
+
+    @property
+    def split(self) -> bool:
+        """Whether a step has two panes."""
+        return self.size % self.slide > 0
+
+    def step(self, pane: int) -> int:
+        """The first window that holds the rows of a pane."""
+        return pane >> 1
+
+    def last(self, pane: Any) -> Any:
+        """The last window that holds the rows of a pane (or of each of many)."""
+        return (pane >> 1) - 1 + self.size // self.slide + (pane & 1)
+
+
+class Pane(NamedTuple):
+    """The best rows of one pane, best first; ``kept`` holds one list per carried column."""
+
+    number: int
+    score: Column
+    kept: list[Column]
+
+
+class Answer(NamedTuple):
+    """One window's ranking as columns, best first.
+
+    For changes, ``rank`` is 0 for a row that left and ``previous`` is 0 for one that entered; for
+    whole rankings both are None.
+    """
+
+    window: int
+    score: Column
+    kept: list[Column]
+    rank: list[int] | None = None
+    previous: list[int] | None = None
+
+
+@dataclass
+class Ranking:
+    """Rows in rank order: which they are (``pane``, ``place`` in it), their scores and columns."""
+
+    pane: Ints
+    place: Ints
+    score: Floats
+    kept: list[Column]
+
+    @classmethod
+    def empty(cls, width: int) -> Ranking:
+        """No rows, of ``width`` carried columns."""
+        none = np.empty(0, np.int64)
+        return cls(none, none, np.empty(0), [[] for _ in range(width)])
+
+    def __len__(self) -> int:
+        return len(self.score)
+
+    def take(self, at: Ints) -> Ranking:
+        """The rows at these places."""
+        where = at.tolist()
+        return Ranking(
+            self.pane[at],
+            self.place[at],
+            self.score[at],
+            [[column[i] for i in where] for column in self.kept],
+        )
+
+    def first(self, k: int) -> Ranking:
+        """The best k rows."""
+        if len(self) <= k:
+            return self
+        return Ranking(
+            self.pane[:k], self.place[:k], self.score[:k], [column[:k] for column in self.kept]
+        )
+
+
+@dataclass
+class Candidates:
+    """Maintains the rows of one key that can still be in an answer, and answers windows from them.
+
+    A row can never be ranked again once k rows rank above it that live at least as long: whenever
+    it is in a window, so are they. ``beaten`` counts those rows. Panes are inserted in ascending
+    order, and every window that ends before a pane begins is answered before it is inserted: rows
+    of the pane must not push out rows that only those windows hold.
+
+    Invariants (numbered as in :meth:`check_invariants`)
+      1. rows stand in rank order: score descending, newer pane first, place in the pane
+      2. ``beaten`` is the number of candidates above that live at least as long, and is below k
+      3. no row's last window is before ``due``, the first window not yet answered
+
+    Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
+    k (1 + ln(window / slide)) rows.
+
+    Reference: the minimal candidate set of MinTopk (2011), section 4, over panes instead of rows.
+    """
+
+    k: int
+    lives: Lives
+    width: int
+    changes: bool = False
+    begins: int = -(1 << 62)  # windows before this one are not answered
+    due: int = -(1 << 62)
+    rows: Ranking = field(init=False)
+    beaten: Ints = field(init=False)
+    previous: Ranking = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = Ranking.empty(self.width)
+        self.beaten = np.empty(0, np.int64)
+        self.previous = Ranking.empty(self.width)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to answer until a pane arrives."""
+        return not len(self.rows) and not len(self.previous)
+
+    def run(self, panes: list[Pane], closed: int) -> Iterator[Answer]:
+        """Take in panes, in any order, and answer every window up to ``closed``."""
+        for pane in sorted(panes, key=lambda pane: pane.number):
+            yield from self.answer_before(self.lives.step(pane.number))
+            self.insert(pane)
+        yield from self.answer_before(closed + 1)
+
+    def insert(self, pane: Pane) -> None:
+        """Take in the best rows of a pane that is newer than all before."""
+        step = self.lives.step(pane.number)
+        if step < self.due:
+            raise AssertionError(f"pane of window {step} after window {self.due - 1} was answered")
+        if not pane.score:
+            return
+        score = np.array(pane.score, np.float64)
+        new = len(score)
+        below = -score
+        above = np.searchsorted(below, -self.rows.score, side="right")  # ties: the newer first
+        order = np.argsort(np.concatenate([below, -self.rows.score]), kind="stable")
+        beaten = np.concatenate([np.arange(new, dtype=np.int64), self.beaten + above])[order]
+        fits = beaten < self.k
+        joined = Ranking(
+            np.concatenate([np.full(new, pane.number, np.int64), self.rows.pane]),
+            np.concatenate([np.arange(new, dtype=np.int64), self.rows.place]),
+            np.concatenate([score, self.rows.score]),
+            [ours + theirs for ours, theirs in zip(pane.kept, self.rows.kept, strict=True)],
+        )
+        self.rows = joined.take(order[fits])
+        self.beaten = beaten[fits]
+
+    def answer_before(self, step: int) -> Iterator[Answer]:
+        """Answer all windows before ``step`` that hold anything, or just lost it (changes)."""
+        while self.due < step and not self.idle:
+            if len(self.rows):
+                self.due = max(self.due, self.lives.step(int(self.rows.pane.min())))
+                if self.due >= step:
+                    break
+            if self.due >= self.begins:
+                answer = self._answer()
+                if answer is not None:
+                    yield answer
+            self.due += 1
+            self._expire()
+        self.due = max(self.due, step)
+
+    def _answer(self) -> Answer | None:
+        best = self.rows.first(self.k)
+        if not self.changes:
+            return Answer(self.due, best.score.tolist(), best.kept)
+        found = _changes(self.due, best, self.previous)
+        self.previous = best
+        return found
+
+    def _expire(self) -> None:
+        """Forget the rows whose last window is before ``due``."""
+        alive = self.lives.last(self.rows.pane) >= self.due
+        if not alive.all():
+            at = np.flatnonzero(alive)
+            self.rows = self.rows.take(at)
+            self.beaten = self.beaten[at]
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if an invariant is broken."""
+        rows = self.rows
+        last = self.lives.last(rows.pane)
+        order = np.lexsort((rows.place, -rows.pane, -rows.score))
+        assert (order == np.arange(len(rows))).all(), 1
+        for i in range(len(rows)):
+            assert self.beaten[i] == (last[:i] >= last[i]).sum() < self.k, 2
+        assert (last >= self.due).all(), 3
+
+
+def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:
+    """What entered, moved or left between two rankings; None if nothing did."""
+    old = {
+        which: rank
+        for rank, which in enumerate(zip(before.pane.tolist(), before.place.tolist(), strict=True))
+    }
+    at: list[int] = []
+    rank: list[int] = []
+    previous: list[int] = []
+    for i, which in enumerate(zip(now.pane.tolist(), now.place.tolist(), strict=True)):
+        was = old.pop(which, -1)
+        if was != i:
+            at.append(i)
+            rank.append(i + 1)
+            previous.append(was + 1)
+    left = sorted(old.values())
+    if not at and not left:
+        return None
+    some, gone = now.take(np.array(at, np.int64)), before.take(np.array(left, np.int64))
+    return Answer(
+        window,
+        some.score.tolist() + gone.score.tolist(),
+        [ours + theirs for ours, theirs in zip(some.kept, gone.kept, strict=True)],
+        rank + [0] * len(left),
+        previous + [was + 1 for was in left],
+    )

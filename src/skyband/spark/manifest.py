@@ -1,0 +1,1 @@
+"""Beside a checkpoint: which query it belongs to."""

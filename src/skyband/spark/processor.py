@@ -1,0 +1,201 @@
+"""The stateful part of the pane path: panes of a key in, ranked windows out.
+
+The rule that keeps answers exact whatever a micro-batch holds: sort the panes; before each, answer
+every window that ends before it; then insert and prune; then answer all windows that the watermark
+has passed; hold one timer, beyond the watermark, for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from skyband.errors import SnapshotError
+from skyband.spark.candidates import Answer, Candidates, Lives, Pane, Ranking
+from skyband.spark.clock import Clock
+
+STATE = "candidates"
+STATE_VERSION = 1
+_NO_TIMER = -(1 << 62)
+_FIXED = 3  # version, timer, due
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a processor has to know of a query; plain values only, for it travels to workers.
+
+    ``types`` are the types of the carried columns.
+    """
+
+    k: int
+    lives: Lives
+    clock: Clock
+    types: tuple[DataType, ...]
+    changes: bool
+    begins: int
+
+    @property
+    def state(self) -> StructType:
+        """The layout of the state: one array per column of the candidates."""
+        fields = [
+            StructField("version", IntegerType(), False),
+            StructField("timer", LongType(), False),
+            StructField("due", LongType(), False),
+            StructField("beaten", ArrayType(LongType(), False), False),
+            *self._ranking(""),
+        ]
+        if self.changes:
+            fields += self._ranking("previous_")
+        return StructType(fields)
+
+    def _ranking(self, prefix: str) -> list[StructField]:
+        return [
+            StructField(f"{prefix}pane", ArrayType(LongType(), False), False),
+            StructField(f"{prefix}place", ArrayType(LongType(), False), False),
+            StructField(f"{prefix}score", ArrayType(DoubleType(), False), False),
+            *(
+                StructField(f"{prefix}kept_{i}", ArrayType(type), False)
+                for i, type in enumerate(self.types)
+            ),
+        ]
+
+    @property
+    def output(self) -> tuple[StructField, ...]:
+        """The columns of an answer, without the key: one row per window, one array per column."""
+        ranks = (
+            StructField("ranks", ArrayType(IntegerType(), False)),
+            StructField("previous", ArrayType(IntegerType(), False)),
+        )
+        return (
+            StructField("window", LongType(), False),
+            StructField("candidates", LongType()),
+            StructField("scores", ArrayType(DoubleType(), False)),
+            *(ranks if self.changes else ()),
+            *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(self.types)),
+        )
+
+    def candidates(self) -> Candidates:
+        """A key of which nothing is known yet."""
+        return Candidates(self.k, self.lives, len(self.types), self.changes, self.begins)
+
+    def row(self, answer: Answer, candidates: int | None) -> tuple[Any, ...]:
+        """An answer in the layout of :attr:`output`."""
+        ranks = (answer.rank, answer.previous) if self.changes else ()
+        return (answer.window, candidates, answer.score, *ranks, *answer.kept)
+
+    def rows(self, answers: Iterator[Answer], found: Candidates) -> Iterator[tuple[Any, ...]]:
+        """Answers as output rows; the last one tells how many candidates were left then."""
+        last: Answer | None = None
+        for answer in answers:
+            if last is not None:
+                yield self.row(last, None)
+            last = answer
+        if last is not None:
+            yield self.row(last, len(found))
+
+
+class PaneProcessor(StatefulProcessor):
+    """Keeps the candidates of each key in Spark's state store, and answers its windows."""
+
+    def __init__(self, kept: Kept, keys: int) -> None:
+        self._kept = kept
+        self._keys = keys
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        self._handle = handle
+        self._state = handle.getValueState(STATE, self._kept.state)
+        names = [field.name for field in self._kept.output]
+        self._row = Row(*(f"key_{i}" for i in range(self._keys)), *names)
+
+    def handleInputRows(  # noqa: N802
+        self, key: Any, rows: Iterator[Row], timerValues: Any
+    ) -> Iterator[Row]:
+        """Take in the panes that closed, and answer what they complete."""
+        yield from self._run(key, [pane_of(row, self._keys) for row in rows], timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """Answer the windows of a key that nothing arrived for."""
+        yield from self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
+
+    def _run(
+        self, key: Any, panes: list[Pane], timers: Any, fired: int = _NO_TIMER
+    ) -> Iterator[Row]:
+        found, timer = self._load()
+        closed = self._kept.clock.closed(timers.getCurrentWatermarkInMs())
+        for row in self._kept.rows(found.run(panes, closed), found):
+            yield self._row(*key, *row)
+        self._save(found, timer, fired)
+
+    def _load(self) -> tuple[Candidates, int]:
+        found = self._kept.candidates()
+        value = self._state.get()
+        if value is None:
+            return found, _NO_TIMER
+        if value[0] != STATE_VERSION:
+            raise SnapshotError(
+                f"the checkpoint holds state of version {value[0]}",
+                f"version {STATE_VERSION}",
+                "finish this stream with the release that began it, or start a new checkpoint",
+            )
+        width = _FIXED + 1
+        found.due = value[2]
+        found.beaten = np.array(value[3], np.int64)
+        found.rows = _ranking(value[width:], len(self._kept.types))
+        if self._kept.changes:
+            width += 3 + len(self._kept.types)
+            found.previous = _ranking(value[width:], len(self._kept.types))
+        return found, value[1]
+
+    def _save(self, found: Candidates, timer: int, fired: int) -> None:
+        """Store what is left, under one timer for the next window."""
+        alarm = _NO_TIMER if found.idle else self._kept.clock.alarm(found.due)
+        if alarm != timer:
+            if timer not in (_NO_TIMER, fired):  # Spark removes the one that fired
+                self._handle.deleteTimer(timer)
+            if alarm != _NO_TIMER:
+                self._handle.registerTimer(alarm)
+        if found.idle:
+            self._state.clear()
+            return
+        value = [STATE_VERSION, alarm, found.due, found.beaten.tolist(), *_columns(found.rows)]
+        if self._kept.changes:
+            value += _columns(found.previous)
+        self._state.update(tuple(value))
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+def pane_of(row: Any, keys: int) -> Pane:
+    """A pane from the row that Spark aggregated: keys, label, number, scores, carried columns."""
+    return Pane(row[keys + 1], row[keys + 2], list(row[keys + 3 :]))
+
+
+def _columns(rows: Ranking) -> list[Any]:
+    return [rows.pane.tolist(), rows.place.tolist(), rows.score.tolist(), *rows.kept]
+
+
+def _ranking(values: Any, width: int) -> Ranking:
+    return Ranking(
+        np.array(values[0], np.int64),
+        np.array(values[1], np.int64),
+        np.array(values[2], np.float64),
+        [list(column) for column in values[3 : 3 + width]],
+    )

@@ -1,0 +1,58 @@
+"""Rows that must not move the watermark, or cannot be ranked: set aside, and counted."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skyband.durations import Duration, microseconds
+from skyband.spark.aggregation import AT, SCORE, quoted
+from skyband.spark.question import Question
+
+COUNTS = ("rows", "no_time", "future", "null_score", "nan_score")
+"""What is counted of the rows that were read, by the names of the observed metrics."""
+
+
+def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -> DataFrame:
+    """The rows that :func:`top_k` sets aside, with the reason in a column ``quarantine``.
+
+    One row from the year 2100 would end every open window at once, for good; so rows further ahead
+    of the clock than ``skew`` are never ranked, nor are rows without a time.
+
+    Example::
+
+        bad = quarantined(trades, time="ts", skew="1 hour")
+        bad.writeStream.format("parquet").option("path", "bad").start()
+    """
+    at = F.unix_micros(F.col(quoted(time)).cast("timestamp"))
+    reason = F.when(at.isNull(), "no time")
+    if skew is not None:
+        reason = reason.when(_ahead(at, microseconds(skew, "skew")), "from the future")
+    return df.withColumn("quarantine", reason).filter("quarantine IS NOT NULL")
+
+
+def admitted(rows: DataFrame, question: Question) -> DataFrame:
+    """Count what was read and what cannot be ranked; let through what has a sound place."""
+    at, score = F.col(AT), F.col(SCORE)
+    skew = question.skew if question.timed or question.arrival else None
+    future = F.lit(False) if skew is None else _ahead(at, skew)
+    counted = rows.observe(
+        metric_name(question),
+        F.count(F.lit(1)).alias("rows"),
+        F.count_if(at.isNull()).alias("no_time"),
+        F.count_if(future).alias("future"),
+        F.count_if(score.isNull()).alias("null_score"),
+        F.count_if(F.isnan(score)).alias("nan_score"),
+    )
+    return counted.filter(at.isNotNull() & ~future).withColumn(
+        SCORE, F.nanvl(score, F.lit(None).cast("double"))
+    )
+
+
+def metric_name(question: Question) -> str:
+    """The name under which a stream's progress reports the counts of this query."""
+    return f"skyband rows {question.digest}"
+
+
+def _ahead(at: Column, skew: int) -> Column:
+    return at > F.unix_micros(F.current_timestamp()) + F.lit(skew)

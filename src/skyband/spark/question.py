@@ -1,0 +1,328 @@
+"""A query on a DataFrame, checked against its columns before anything runs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from difflib import get_close_matches
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    IntegerType,
+    LongType,
+    NumericType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from skyband.durations import Duration, microseconds
+from skyband.errors import DataError, QueryError
+from skyband.query import CountWindow, TimeWindow, TopK, last
+from skyband.spark.carried import Carried, carried, orderable
+from skyband.spark.scores import suggestion
+
+MOST = 100_000
+MANY = 10_000
+RESERVED = ("window", "rank", "score", "change", "previous_rank")
+Names = str | Sequence[str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What :func:`skyband.spark.top_k` was asked, as it was written."""
+
+    k: int
+    by: str | Column
+    window: Any
+    time: str | None = None
+    slide: Any = None
+    offset: Any = None
+    sequence: str | None = None
+    partition_by: Names | None = None
+    id: Names | None = None
+    keep: Names | None = None
+    emit: str = "all"
+    delay: Any = None
+    skew: Duration | None = "1 hour"
+    deduplicate_by: Names | None = None
+    algorithm: str = "auto"
+    full: bool = False
+    drain: str | None = None
+
+    def query(self) -> TopK:
+        """The query object, which validates itself."""
+        counted = isinstance(self.window, int) and not isinstance(self.window, bool)
+        if not counted and not isinstance(self.window, (str, timedelta)):
+            raise QueryError(
+                f"window is {self.window!r}",
+                "a duration such as '1 hour', or a number of rows",
+                "write window='1 hour', slide='1 minute'",
+            )
+        if counted:
+            window = last(
+                count=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
+            )
+        else:
+            window = last(
+                time=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
+            )
+        return TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A query that fits a DataFrame.
+
+    ``at`` is the column that orders rows and places them in windows; ``timed`` says whether it
+    holds moments (else sequence numbers, or nothing for windows by arrival); ``delay`` is in its
+    unit. ``ties`` order rows of equal score and place. ``order`` describes them.
+    """
+
+    asked: Asked
+    query: TopK
+    score: Column
+    at: str
+    ntz: bool
+    keys: tuple[str, ...]
+    ties: tuple[str, ...]
+    kept: tuple[Carried, ...]
+    delay: int
+    skew: int | None
+    deduplicate: tuple[str, ...]
+
+    @property
+    def timed(self) -> bool:
+        """Whether windows are of time."""
+        return isinstance(self.query.window, TimeWindow)
+
+    @property
+    def arrival(self) -> bool:
+        """Whether windows count the rows of a key as they arrive (the row path)."""
+        return isinstance(self.query.window, CountWindow) and self.asked.sequence is None
+
+    @property
+    def offset(self) -> int:
+        """How far window ends are shifted."""
+        window = self.query.window
+        return window.offset if isinstance(window, TimeWindow) else 0
+
+    @property
+    def digest(self) -> str:
+        """A short name for this query among others."""
+        text = json.dumps(self.description(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def description(self) -> dict[str, Any]:
+        """What a checkpoint depends on, as plain values: see the manifest."""
+        window = self.query.window
+        by = self.asked.by
+        return {
+            "k": self.query.k,
+            "window": window.size,
+            "slide": window.slide,
+            "offset": self.offset,
+            "windows": "time" if self.timed else "arrival" if self.arrival else "sequence",
+            "full": getattr(window, "full", False),
+            "score": by if isinstance(by, str) else str(by),
+            "time": self.at,
+            "delay": self.delay,
+            "keys": list(self.keys),
+            "order": list(self.ties),
+            "keep": [f"{column.name} {column.type.simpleString()}" for column in self.kept],
+            "emit": self.query.emit,
+            "deduplicate_by": list(self.deduplicate),
+            "algorithm": self.asked.algorithm,
+        }
+
+
+def question(df: DataFrame, asked: Asked) -> Question:
+    """Check a query against a DataFrame; raises before any row is read."""
+    query = asked.query()
+    _check_k(query.k)
+    schema = df.schema
+    score = _score(df, asked.by)
+    at, ntz = _place(df, asked, query)
+    keys = _columns(schema, asked.partition_by, "partition_by")
+    ids = _columns(schema, asked.id, "id")
+    kept = _kept(schema, asked, keys)
+    ties = ids or tuple(
+        column.name for column in kept if column.name != at and orderable(column.type)
+    )
+    for name in ids:
+        if not orderable(schema[name].dataType):
+            raise DataError(f"id {name!r} cannot be sorted", "a column of numbers or texts")
+    return Question(
+        asked,
+        query,
+        score,
+        at,
+        ntz,
+        keys,
+        ties,
+        kept,
+        _delay(asked, query),
+        None if asked.skew is None else microseconds(asked.skew, "skew"),
+        _columns(schema, asked.deduplicate_by, "deduplicate_by"),
+    )
+
+
+def _check_k(k: int) -> None:
+    if k > MOST:
+        raise QueryError(f"k is {k:,}", f"at most {MOST:,}, Spark's own limit", "ask for fewer")
+    if k > MANY:
+        warnings.warn(
+            f"k is {k:,}: each micro-batch reads and writes all candidates of a key, "
+            f"which takes seconds beyond {MANY:,}",
+            stacklevel=5,
+        )
+
+
+def _score(df: DataFrame, by: Any) -> Column:
+    """The score as a double: -0.0 is 0.0, NaN stays NaN."""
+    if not isinstance(by, (str, Column)):
+        raise QueryError(f"by is {by!r}", "a Column or SQL text", "write by='price * volume'")
+    if isinstance(by, str) and not by.strip():
+        raise QueryError("by is empty", "a Column or SQL text", "write by='price * volume'")
+    try:
+        column = F.expr(by) if isinstance(by, str) else by
+        found = df.select(column.alias("score")).schema["score"].dataType
+    except PySparkException as error:
+        raise QueryError(
+            f"by {_shown(by)} cannot be evaluated: {first_line(error)}",
+            f"an expression over {', '.join(df.columns)}",
+        ) from None
+    if not isinstance(found, NumericType):
+        raise DataError(
+            f"by {_shown(by)} is of type {found.simpleString()}",
+            "a number",
+            f"write try_cast({_shown(by)} AS DOUBLE)" if found.simpleString() == "string" else "",
+        )
+    if isinstance(by, str):
+        hint = suggestion(by)
+        if hint:
+            warnings.warn(hint, stacklevel=5)
+    return column.cast("double") + F.lit(0.0)
+
+
+def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
+    """The column that places rows in windows."""
+    schema = df.schema
+    if asked.sequence is not None:
+        if isinstance(query.window, TimeWindow):
+            raise QueryError(
+                f"sequence is {asked.sequence!r} with a window of time",
+                "a window that counts rows",
+                "write window=1000, slide=100, or time= instead of sequence=",
+            )
+        (name,) = _columns(schema, asked.sequence, "sequence")
+        if not isinstance(schema[name].dataType, (IntegerType, LongType)):
+            raise DataError(
+                f"sequence {name!r} is of type {schema[name].dataType.simpleString()}",
+                "whole numbers: 0, 1, 2 and so on without gaps",
+            )
+        return name, False
+    if asked.time is None:
+        moments = [f.name for f in schema.fields if isinstance(f.dataType, TimestampType)]
+        raise QueryError(
+            "time was not given",
+            "the column that says when a row happened: it orders rows, also in count windows",
+            f"write time={moments[0]!r}" if moments else "write time='ts', or sequence='offset'",
+        )
+    (name,) = _columns(schema, asked.time, "time")
+    found = schema[name].dataType
+    if isinstance(found, TimestampType):
+        return name, False
+    if isinstance(found, TimestampNTZType):
+        zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+        if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+            raise DataError(
+                f"time {name!r} has no time zone and the session's is {zone}",
+                "the session time zone UTC",
+                "set spark.sql.session.timeZone to UTC, or convert with to_utc_timestamp",
+            )
+        return name, True
+    raise DataError(
+        f"time {name!r} is of type {found.simpleString()}",
+        "a timestamp",
+        f"add a column first: df.withColumn('ts', F.expr(\"try_cast({name} AS TIMESTAMP)\"))",
+    )
+
+
+def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carried, ...]:
+    if asked.keep is None:
+        names = tuple(
+            name
+            for name in schema.names
+            if name not in keys and not (name == "score" and asked.by == "score")
+        )
+        fix = "name the columns to keep: keep=[...]"
+    else:
+        names = _columns(schema, asked.keep, "keep")
+        names = tuple(name for name in names if name not in keys)
+        fix = "rename it before"
+    for name in (*keys, *names):
+        if name.lower() in RESERVED:
+            raise QueryError(
+                f"column {name!r} has the name of a result column", "another name", fix
+            )
+    return tuple(carried(name, schema[name].dataType) for name in names)
+
+
+def _delay(asked: Asked, query: TopK) -> int:
+    counted = isinstance(query.window, CountWindow)
+    if asked.sequence is not None:
+        delay = asked.delay or 0
+        if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
+            raise QueryError(
+                f"delay is {asked.delay!r} with a sequence column",
+                "by how many rows they may be out of order",
+                "write delay=1000",
+            )
+        return delay
+    delay = "10 seconds" if asked.delay is None else asked.delay
+    if isinstance(delay, (int, float)):
+        raise QueryError(f"delay is {delay!r}", "a duration", "write delay='10 seconds'")
+    found = microseconds(delay, "delay")
+    if found < 0:
+        raise QueryError(f"delay is {delay!r}", "zero or more", "write delay='10 seconds'")
+    assert counted or isinstance(query.window, TimeWindow)
+    return found
+
+
+def _columns(schema: StructType, names: Names | None, option: str) -> tuple[str, ...]:
+    """Column names as the DataFrame spells them, each once."""
+    if names is None:
+        return ()
+    found: list[str] = []
+    for name in [names] if isinstance(names, str) else names:
+        if not isinstance(name, str):
+            raise QueryError(f"{option} is {name!r}", "column names", f"write {option}='name'")
+        alike = [known for known in schema.names if known.lower() == name.lower()]
+        exact = [known for known in alike if known == name] or alike
+        if not exact:
+            close = get_close_matches(name.lower(), [n.lower() for n in schema.names], 1, 0.5)
+            fix = f"did you mean {close[0]!r}?" if close else ""
+            raise DataError(
+                f"{option}: there is no column {name!r}", f"one of {', '.join(schema.names)}", fix
+            )
+        if exact[0] not in found:
+            found.append(exact[0])
+    return tuple(found)
+
+
+def _shown(by: str | Column) -> str:
+    return repr(by) if isinstance(by, str) else str(by)
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says, without its plan and its error class."""
+    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return text.partition("] ")[2] or text

@@ -1,0 +1,5 @@
+"""Score text: a stub until written."""
+
+
+def suggestion(by: str) -> str | None:
+    return None

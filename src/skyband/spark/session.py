@@ -1,0 +1,120 @@
+"""A Spark session with the settings that exact, restartable streams need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from skyband.errors import QueryError, SkybandError
+
+LOCAL = "local[*,4]"
+"""All cores; a task may fail three times, so a lost Python worker does not end a query."""
+
+SETTINGS: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": "true",
+    # beyond so many groups max_by sorts all rows instead; the default, 128, is soon passed
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.sql.reflect.allowList": "^$",  # matches nothing: SQL text may not call Java
+    "spark.sql.streaming.metricsEnabled": "false",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def session(
+    master: str | None = None,
+    *,
+    app: str = "skyband",
+    shuffle_partitions: int | None = None,
+    memory: str | None = None,
+    log: str | Path | None = None,
+    settings: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start a Spark session, or return the one that is running.
+
+    ``master`` is all cores of this machine unless it names a cluster. ``shuffle_partitions`` are
+    frozen into a checkpoint by its first run: by default one per core, at most 8. What Spark says
+    goes to the file ``log``, by default one in the temporary directory. ``settings`` come last and
+    win.
+
+    Example::
+
+        from skyband.spark import session
+        spark = session()                                  # embedded
+        spark = session("spark://host:7077")               # a cluster
+    """
+    found = {**SETTINGS, **(settings or {})}
+    local = master is None or master.startswith("local")
+    partitions = shuffle_partitions or min(8, os.cpu_count() or 2)
+    if partitions < 1:
+        raise QueryError(f"shuffle_partitions is {shuffle_partitions}", "at least 1")
+    found.setdefault("spark.sql.shuffle.partitions", str(partitions))
+    if local:
+        _require_java()
+        found.setdefault("spark.driver.memory", memory or _memory())
+        found.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        found.setdefault("spark.driver.host", "127.0.0.1")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master or LOCAL).appName(app)
+    for name, value in found.items():
+        builder = builder.config(name, value)
+    path = log_file() if log is None else Path(log)
+    try:
+        with _chatter_to(path):
+            return builder.getOrCreate()
+    except (PySparkException, RuntimeError) as error:
+        raise SkybandError(
+            f"Spark did not start on {master or LOCAL}: {str(error).splitlines()[0]}",
+            "a master that Spark knows, and Java 17 or later",
+            f"its own words are in {path}",
+        ) from None
+
+
+def log_file() -> Path:
+    """Where an embedded Spark writes what it has to say."""
+    return Path(tempfile.gettempdir()) / f"skyband-spark-{os.getpid()}.log"
+
+
+def _require_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
+        return
+    raise SkybandError(
+        "there is no Java here",
+        "Java 17 or later, which Spark runs on",
+        "install a JDK, or set JAVA_HOME, or rank files with --engine local",
+    )
+
+
+def _memory() -> str:
+    """A quarter of the machine's memory, 1 to 4 GiB."""
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
+    return f"{max(1, min(4, whole // 4))}g"
+
+
+@contextmanager
+def _chatter_to(path: Path) -> Iterator[None]:
+    """Give what starts within this block another stderr: Java's, and its workers'."""
+    sys.stderr.flush()
+    own = os.dup(2)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        os.dup2(target, 2)
+        yield
+    finally:
+        os.dup2(own, 2)
+        os.close(own)
+        os.close(target)

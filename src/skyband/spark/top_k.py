@@ -1,0 +1,193 @@
+"""The Spark main path: a DataFrame of rows in, a DataFrame of ranked windows out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import overload
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import StructField, StructType
+
+from skyband.durations import Duration
+from skyband.spark import aggregation, arrival, backfill, draining, output, quarantine
+from skyband.spark.candidates import Lives
+from skyband.spark.processor import Kept, PaneProcessor
+from skyband.spark.question import Asked, Names, Question, question
+
+Transform = Callable[[DataFrame], DataFrame]
+
+
+@overload
+def top_k(
+    df: DataFrame,
+    *,
+    k: int,
+    by: str | Column,
+    window: str | timedelta | int,
+    time: str | None = ...,
+    slide: str | timedelta | int | None = ...,
+    offset: str | timedelta | None = ...,
+    sequence: str | None = ...,
+    partition_by: Names | None = ...,
+    id: Names | None = ...,
+    keep: Names | None = ...,
+    emit: str = ...,
+    delay: str | timedelta | int | None = ...,
+    skew: Duration | None = ...,
+    deduplicate_by: Names | None = ...,
+    algorithm: str = ...,
+    full: bool = ...,
+    drain: str | None = ...,
+) -> DataFrame: ...
+
+
+@overload
+def top_k(
+    df: None = None,
+    *,
+    k: int,
+    by: str | Column,
+    window: str | timedelta | int,
+    time: str | None = ...,
+    slide: str | timedelta | int | None = ...,
+    offset: str | timedelta | None = ...,
+    sequence: str | None = ...,
+    partition_by: Names | None = ...,
+    id: Names | None = ...,
+    keep: Names | None = ...,
+    emit: str = ...,
+    delay: str | timedelta | int | None = ...,
+    skew: Duration | None = ...,
+    deduplicate_by: Names | None = ...,
+    algorithm: str = ...,
+    full: bool = ...,
+    drain: str | None = ...,
+) -> Transform: ...
+
+
+def top_k(
+    df: DataFrame | None = None,
+    *,
+    k: int,
+    by: str | Column,
+    window: str | timedelta | int,
+    time: str | None = None,
+    slide: str | timedelta | int | None = None,
+    offset: str | timedelta | None = None,
+    sequence: str | None = None,
+    partition_by: Names | None = None,
+    id: Names | None = None,
+    keep: Names | None = None,
+    emit: str = "all",
+    delay: str | timedelta | int | None = None,
+    skew: Duration | None = "1 hour",
+    deduplicate_by: Names | None = None,
+    algorithm: str = "auto",
+    full: bool = False,
+    drain: str | None = None,
+) -> DataFrame | Transform:
+    """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
+
+    Parameters
+      ``by``               the score: a Column or SQL text; higher is better
+      ``window, slide``    durations (with ``time``), or numbers of rows
+      ``time``             when a row happened; rows of equal score rank the newer first
+      ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
+                           without it a count window holds the last rows of its key by ``time``
+      ``offset``           shifts the window ends
+      ``partition_by``     columns: one ranking per combination
+      ``id``               columns that tell rows of equal score and time apart, larger first;
+                           without it all kept columns do
+      ``keep``             columns to carry into the result; all of them unless named
+      ``emit``             "all": whole rankings; "changes": what entered, left or moved
+      ``delay``            how late rows may come; those are always counted (default 10 seconds,
+                           or 0 rows of a sequence)
+      ``skew``             rows further ahead of the clock are set aside, see :func:`quarantined`
+      ``deduplicate_by``   columns: rows that repeat them within the delay count once
+      ``algorithm``        for windows by arrival, one of the local engine's
+      ``full``             count windows: answer only once they are full
+      ``drain``            a directory in which :func:`drain` ends the stream
+
+    Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
+    changes ``change`` and ``previous_rank``, then the kept columns. Without a DataFrame, returns a
+    function for ``df.transform``.
+
+    Raises QueryError and DataError before any row is read.
+
+    Example::
+
+        leaders = top_k(trades, k=10, by="price * volume", time="ts",
+                        window="1 hour", slide="1 minute", partition_by="sector")
+    """
+    asked = Asked(
+        k=k,
+        by=by,
+        window=window,
+        time=time,
+        slide=slide,
+        offset=offset,
+        sequence=sequence,
+        partition_by=partition_by,
+        id=id,
+        keep=keep,
+        emit=emit,
+        delay=delay,
+        skew=skew,
+        deduplicate_by=deduplicate_by,
+        algorithm=algorithm,
+        full=full,
+        drain=drain,
+    )
+    if df is None:
+        asked.query()
+        return lambda df: answer(df, question(df, asked))
+    return answer(df, question(df, asked))
+
+
+def answer(df: DataFrame, checked: Question) -> DataFrame:
+    """The whole way: set aside, place, aggregate panes, keep candidates, rank."""
+    rows = quarantine.admitted(aggregation.placed(df, checked), checked)
+    directory = checked.asked.drain if df.isStreaming else None
+    if directory is not None:
+        rows = draining.drainable(rows, checked, directory)
+    rows = aggregation.labelled(rows, checked)
+    if directory is not None:
+        rows = draining.without_mark(rows, checked)
+    if checked.deduplicate:
+        rows = aggregation.deduplicated(rows, checked)
+    if checked.arrival:
+        answers = arrival.answered(rows, checked)
+    else:
+        answers = _answered(aggregation.panes(rows, checked), checked)
+    return output.ranked(answers, checked)
+
+
+def _answered(panes: DataFrame, checked: Question) -> DataFrame:
+    """The windows of each key, answered from its panes."""
+    kept = kept_of(checked)
+    names = aggregation.key_names(checked)
+    keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
+    schema = StructType([*keys, *kept.output])
+    groups = panes.groupBy(*names)
+    if not panes.isStreaming:
+        return groups.applyInArrow(backfill.answerer(kept, len(names), schema), schema)
+    return groups.transformWithState(
+        statefulProcessor=PaneProcessor(kept, len(names)),
+        outputStructType=schema,
+        outputMode="append",
+        timeMode="EventTime",
+    )
+
+
+def kept_of(checked: Question) -> Kept:
+    """What the processor has to know of a query."""
+    window = checked.query.window
+    return Kept(
+        checked.query.k,
+        Lives(window.size, window.slide),
+        aggregation.clock(checked),
+        tuple(column.travels for column in checked.kept),
+        checked.query.emit == "changes",
+        -(-window.size // window.slide) if getattr(window, "full", False) else -(1 << 62),
+    )
