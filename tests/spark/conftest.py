@@ -1,0 +1,24 @@
+"""One Spark for all tests of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from skyband.spark import session
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    home = tmp_path_factory.mktemp("spark")
+    found = session(
+        "local[2,4]",
+        shuffle_partitions=2,
+        memory="1g",
+        log=home / "spark.log",
+        settings={"spark.sql.warehouse.dir": str(home / "warehouse")},
+    )
+    yield found
+    found.stop()
