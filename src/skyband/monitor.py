@@ -92,6 +92,11 @@ class Monitor:
         """Time before which no further row is expected (time windows), None before the first."""
         return None if self._watermark == -_FOREVER else self._watermark
 
+    @property
+    def arrived(self) -> int:
+        """Rows pushed so far."""
+        return self._arrived
+
     def _build(self) -> None:
         """Set up the planned algorithm; it has seen nothing yet."""
         self._algorithm = build(self.plan.algorithm, self._setting())
@@ -379,11 +384,15 @@ class Monitor:
 
     def _tidy(self) -> None:
         if self._directory is not None and self._directory.crowded:
-            kept = self._algorithm.kept()
-            if self.query.emit == "changes":
-                reported = self._algorithm.state.memory.reported
-                kept = np.union1d(kept, reported.seq[: reported.size[0]])
-            self._directory.prune(kept)
+            self._directory.prune(self.kept())
+
+    def kept(self) -> Ints:
+        """Arrival numbers of the rows that may still be reported, ascending."""
+        kept = self._algorithm.kept()
+        if self.query.emit == "changes":
+            reported = self._algorithm.state.memory.reported
+            kept = np.union1d(kept, reported.seq[: reported.size[0]])
+        return np.unique(kept)
 
     def counters(self) -> dict[str, float]:
         """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skyband.spark.carried import carried
 from skyband.spark.clock import Clock
 from skyband.spark.question import Question
 
@@ -41,7 +42,10 @@ def placed(df: DataFrame, question: Question) -> DataFrame:
         *(keys or [F.lit(0).alias(ALL)]),
         question.score.alias(SCORE),
         at.cast("bigint").alias(AT),
-        *(F.col(quoted(name)).alias(f"tie_{i}") for i, name in enumerate(question.ties)),
+        *(
+            carried(name, df.schema[name].dataType).pack(F.col(quoted(name))).alias(f"tie_{i}")
+            for i, name in enumerate(question.ties)
+        ),
         *(
             column.pack(F.col(quoted(column.name))).alias(f"kept_{i}")
             for i, column in enumerate(question.kept)
@@ -52,6 +56,8 @@ def placed(df: DataFrame, question: Question) -> DataFrame:
 
 def labelled(rows: DataFrame, question: Question) -> DataFrame:
     """Add the label of each row's pane; on a stream, the watermark that closes panes."""
+    if question.arrival:
+        return _by_arrival(rows, question)
     window = question.query.window
     inside = F.pmod(F.col(AT) - F.lit(question.offset), F.lit(window.slide))
     label = F.col(AT) - inside + F.lit(window.slide)
@@ -63,6 +69,15 @@ def labelled(rows: DataFrame, question: Question) -> DataFrame:
     per_ms = clock(question).per_ms
     behind = -(-(window.slide + question.delay) // per_ms)
     return rows.withColumn(LABEL, moment).withWatermark(LABEL, f"{behind} milliseconds")
+
+
+def _by_arrival(rows: DataFrame, question: Question) -> DataFrame:
+    """Rows are let in one by one, in order of time, as the watermark passes them."""
+    rows = rows.withColumn(LABEL, F.timestamp_micros(AT))
+    if not rows.isStreaming:
+        return rows
+    # a row at the watermark itself is late to Spark, but within the delay: hence one more
+    return rows.withWatermark(LABEL, f"{-(-question.delay // 1000) + 1} milliseconds")
 
 
 def deduplicated(rows: DataFrame, question: Question) -> DataFrame:

@@ -207,10 +207,10 @@ class Candidates:
         rows = self.rows
         last = self.lives.last(rows.pane)
         order = np.lexsort((rows.place, -rows.pane, -rows.score))
-        assert (order == np.arange(len(rows))).all(), 1
+        assert (order == np.arange(len(rows))).all(), "1"
         for i in range(len(rows)):
-            assert self.beaten[i] == (last[:i] >= last[i]).sum() < self.k, 2
-        assert (last >= self.due).all(), 3
+            assert self.beaten[i] == (last[:i] >= last[i]).sum() < self.k, "2"
+        assert (last >= self.due).all(), "3"
 
 
 def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:

@@ -7,7 +7,7 @@ has passed; hold one timer, beyond the watermark, for the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,43 @@ STATE = "candidates"
 STATE_VERSION = 1
 _NO_TIMER = -(1 << 62)
 _FIXED = 3  # version, timer, due
+
+
+def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructField, ...]:
+    """The columns of an answer, without the key: one row per window, one array per column."""
+    ranks = (
+        StructField("ranks", ArrayType(IntegerType(), False)),
+        StructField("previous", ArrayType(IntegerType(), False)),
+    )
+    return (
+        StructField("window", LongType(), False),
+        StructField("candidates", LongType()),
+        StructField("scores", ArrayType(DoubleType(), False)),
+        *(ranks if changes else ()),
+        *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(types)),
+    )
+
+
+def answer_rows(
+    answers: Iterator[Answer], candidates: Callable[[], int], changes: bool
+) -> Iterator[tuple[Any, ...]]:
+    """Answers in the layout of :func:`answer_fields`.
+
+    The last one tells how many candidates were left after it: their sum over the keys is the size
+    of the state.
+    """
+
+    def row(answer: Answer, left: int | None) -> tuple[Any, ...]:
+        ranks = (answer.rank, answer.previous) if changes else ()
+        return (answer.window, left, answer.score, *ranks, *answer.kept)
+
+    last: Answer | None = None
+    for answer in answers:
+        if last is not None:
+            yield row(last, None)
+        last = answer
+    if last is not None:
+        yield row(last, candidates())
 
 
 @dataclass(frozen=True)
@@ -75,37 +112,16 @@ class Kept:
 
     @property
     def output(self) -> tuple[StructField, ...]:
-        """The columns of an answer, without the key: one row per window, one array per column."""
-        ranks = (
-            StructField("ranks", ArrayType(IntegerType(), False)),
-            StructField("previous", ArrayType(IntegerType(), False)),
-        )
-        return (
-            StructField("window", LongType(), False),
-            StructField("candidates", LongType()),
-            StructField("scores", ArrayType(DoubleType(), False)),
-            *(ranks if self.changes else ()),
-            *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(self.types)),
-        )
+        """The columns of an answer, without the key."""
+        return answer_fields(self.types, self.changes)
 
     def candidates(self) -> Candidates:
         """A key of which nothing is known yet."""
         return Candidates(self.k, self.lives, len(self.types), self.changes, self.begins)
 
-    def row(self, answer: Answer, candidates: int | None) -> tuple[Any, ...]:
-        """An answer in the layout of :attr:`output`."""
-        ranks = (answer.rank, answer.previous) if self.changes else ()
-        return (answer.window, candidates, answer.score, *ranks, *answer.kept)
-
-    def rows(self, answers: Iterator[Answer], found: Candidates) -> Iterator[tuple[Any, ...]]:
-        """Answers as output rows; the last one tells how many candidates were left then."""
-        last: Answer | None = None
-        for answer in answers:
-            if last is not None:
-                yield self.row(last, None)
-            last = answer
-        if last is not None:
-            yield self.row(last, len(found))
+    def rows(self, found: Candidates, panes: list[Pane], closed: int) -> Iterator[tuple[Any, ...]]:
+        """Take in panes; answers up to a window as output rows."""
+        return answer_rows(found.run(panes, closed), lambda: len(found), self.changes)
 
 
 class PaneProcessor(StatefulProcessor):
@@ -139,7 +155,7 @@ class PaneProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         found, timer = self._load()
         closed = self._kept.clock.closed(timers.getCurrentWatermarkInMs())
-        for row in self._kept.rows(found.run(panes, closed), found):
+        for row in self._kept.rows(found, panes, closed):
             yield self._row(*key, *row)
         self._save(found, timer, fired)
 

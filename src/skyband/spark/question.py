@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    DataType,
     IntegerType,
     LongType,
     NumericType,
@@ -93,6 +94,7 @@ class Question:
     ntz: bool
     keys: tuple[str, ...]
     ties: tuple[str, ...]
+    tie_types: tuple[DataType, ...]
     kept: tuple[Carried, ...]
     delay: int
     skew: int | None
@@ -167,6 +169,7 @@ def question(df: DataFrame, asked: Asked) -> Question:
         ntz,
         keys,
         ties,
+        tuple(carried(name, schema[name].dataType).travels for name in ties),
         kept,
         _delay(asked, query),
         None if asked.skew is None else microseconds(asked.skew, "skew"),

@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from skyband.durations import Duration
-from skyband.spark import aggregation, arrival, backfill, draining, output, quarantine
+from skyband.spark import aggregation, backfill, draining, output, quarantine, row_path
 from skyband.spark.candidates import Lives
 from skyband.spark.processor import Kept, PaneProcessor
 from skyband.spark.question import Asked, Names, Question, question
@@ -157,7 +157,7 @@ def answer(df: DataFrame, checked: Question) -> DataFrame:
     if checked.deduplicate:
         rows = aggregation.deduplicated(rows, checked)
     if checked.arrival:
-        answers = arrival.answered(rows, checked)
+        answers = row_path.answered(rows, checked)
     else:
         answers = _answered(aggregation.panes(rows, checked), checked)
     return output.ranked(answers, checked)
