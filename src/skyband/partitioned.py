@@ -81,16 +81,19 @@ class Partitioned:
     def push(self, scores: Any, *, keys: Any, ids: Any, times: Any = None) -> list[RankedByKey]:
         """Take in rows and return the windows that they complete, in one part or more.
 
-        ``keys`` are whole numbers that stand for the keys, ``ids`` are reported; ``times`` belong
-        to time windows. A window of a key is complete when the key's rows have passed its end, or
-        when another key has begun. Arrays are NumPy or Arrow.
+        ``keys`` are whole numbers that stand for the keys, ``ids`` are reported. ``times`` belong
+        to time windows; those of a count window are arrival numbers within the key, where rows
+        that cannot be ranked were left out before. A window of a key is complete when the key's
+        rows have passed its end, or when another key has begun. Arrays are NumPy or Arrow.
 
         Raises :class:`DataError` if the rows are not in sequence, before anything is taken in.
         """
         rows = len(scores)
         key, number = id_column(keys, rows), id_column(ids, rows)
-        if self._counted:
+        if self._counted and times is None:
             place = self._arrivals(key)
+        elif self._counted:
+            place = id_column(times, rows)
         elif times is None:
             raise DataError("no times", "a time per row", "push(scores, times=...)")
         else:

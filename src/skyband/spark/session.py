@@ -63,7 +63,7 @@ def session(
         raise QueryError(f"shuffle_partitions is {shuffle_partitions}", "at least 1")
     found.setdefault("spark.sql.shuffle.partitions", str(partitions))
     if local:
-        _require_java()
+        require_java()
         found.setdefault("spark.driver.memory", memory or _memory())
         found.setdefault("spark.driver.bindAddress", "127.0.0.1")
         found.setdefault("spark.driver.host", "127.0.0.1")
@@ -88,7 +88,8 @@ def log_file() -> Path:
     return Path(tempfile.gettempdir()) / f"skyband-spark-{os.getpid()}.log"
 
 
-def _require_java() -> None:
+def require_java() -> None:
+    """Refuse to go on where there is nothing that Spark could run on."""
     home = os.environ.get("JAVA_HOME")
     if (home and (Path(home) / "bin" / "java").exists()) or shutil.which("java"):
         return
