@@ -96,7 +96,8 @@ def panes(rows: DataFrame, question: Question) -> DataFrame:
     kept = [f"kept_{i}" for i in range(len(question.kept))]
     order = F.struct(SCORE, AT, *(f"tie_{i}" for i in range(len(question.ties))))
     best = F.max_by(F.struct(SCORE, *kept), order, question.query.k)
-    found = rows.groupBy(*keys, LABEL, *([HALF] if split else [])).agg(best.alias(BEST))
+    newest = [] if question.timed else [F.max(AT).alias(AT)]
+    found = rows.groupBy(*keys, LABEL, *([HALF] if split else [])).agg(best.alias(BEST), *newest)
     ranked = F.filter(BEST, lambda row: row[SCORE].isNotNull())
     return found.withColumn(BEST, ranked).select(
         *keys,
@@ -104,7 +105,13 @@ def panes(rows: DataFrame, question: Question) -> DataFrame:
         _number(found, question, split).alias("pane"),
         F.col(BEST)[SCORE].alias("scores"),
         *(F.col(BEST)[name].alias(name) for name in kept),
+        *([_reached(window.slide).alias("reached")] if newest else []),
     )
+
+
+def _reached(slide: int) -> Column:
+    """The last window that the newest row of a pane completes."""
+    return F.call_function("div", F.col(AT) + F.lit(1), F.lit(slide))
 
 
 def _number(found: DataFrame, question: Question, split: bool) -> Column:

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import StructType
 
-from skyband.spark.processor import Kept, pane_of
+from skyband.spark.candidates import FOREVER
+from skyband.spark.processor import Kept
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_FOREVER = 1 << 62
 
 
 def answerer(kept: Kept, keys: int, schema: StructType) -> Callable[[pa.Table], pa.Table]:
@@ -20,10 +19,10 @@ def answerer(kept: Kept, keys: int, schema: StructType) -> Callable[[pa.Table], 
 
     def answer(table: pa.Table) -> pa.Table:
         columns = [column.to_pylist() for column in table.columns]
-        panes = [pane_of(row, keys) for row in zip(*columns, strict=True)]
+        panes = [kept.pane(row, keys) for row in zip(*columns, strict=True)]
         key = tuple(column[0] for column in columns[:keys])
         found = kept.candidates()
-        return table_of([key + row for row in kept.rows(found, panes, _FOREVER)], schema)
+        return table_of([key + row for row in kept.rows(found, panes, FOREVER, True)], schema)
 
     return answer
 

@@ -12,6 +12,9 @@ from skyband.order import Floats, Ints
 
 Column = list[Any]
 
+FOREVER = 1 << 62
+"""A window that never comes."""
+
 
 @dataclass(frozen=True)
 class Lives:
@@ -40,11 +43,15 @@ class Lives:
 
 
 class Pane(NamedTuple):
-    """The best rows of one pane, best first; ``kept`` holds one list per carried column."""
+    """The best rows of one pane, best first; ``kept`` holds one list per carried column.
+
+    ``reached`` is the last window that the pane's newest row completes, if windows count rows.
+    """
 
     number: int
     score: Column
     kept: list[Column]
+    reached: int = FOREVER
 
 
 class Answer(NamedTuple):
@@ -122,8 +129,9 @@ class Candidates:
     lives: Lives
     width: int
     changes: bool = False
-    begins: int = -(1 << 62)  # windows before this one are not answered
-    due: int = -(1 << 62)
+    begins: int = -FOREVER  # windows before this one are not answered
+    due: int = -FOREVER
+    reached: int = -FOREVER  # the last window that is known to be complete, if windows count rows
     rows: Ranking = field(init=False)
     beaten: Ints = field(init=False)
     previous: Ranking = field(init=False)
@@ -141,12 +149,19 @@ class Candidates:
         """Whether nothing is left to answer until a pane arrives."""
         return not len(self.rows) and not len(self.previous)
 
-    def run(self, panes: list[Pane], closed: int) -> Iterator[Answer]:
-        """Take in panes, in any order, and answer every window up to ``closed``."""
+    def run(self, panes: list[Pane], closed: int, ended: bool = False) -> Iterator[Answer]:
+        """Take in panes, in any order, and answer every window up to ``closed``.
+
+        Once the stream has ``ended``, time goes on but rows do not: windows that count rows are
+        answered as far as this key's rows complete them, and then there is nothing left to do.
+        """
         for pane in sorted(panes, key=lambda pane: pane.number):
             yield from self.answer_before(self.lives.step(pane.number))
             self.insert(pane)
-        yield from self.answer_before(closed + 1)
+            self.reached = max(self.reached, pane.reached)
+        yield from self.answer_before((min(closed, self.reached) if ended else closed) + 1)
+        if ended and self.reached < closed:
+            self.rows = self.previous = Ranking.empty(self.width)
 
     def insert(self, pane: Pane) -> None:
         """Take in the best rows of a pane that is newer than all before."""
@@ -160,7 +175,7 @@ class Candidates:
         below = -score
         above = np.searchsorted(below, -self.rows.score, side="right")  # ties: the newer first
         order = np.argsort(np.concatenate([below, -self.rows.score]), kind="stable")
-        beaten = np.concatenate([np.arange(new, dtype=np.int64), self.beaten + above])[order]
+        beaten = np.concatenate([self._beaten_of(pane, below), self.beaten + above])[order]
         fits = beaten < self.k
         joined = Ranking(
             np.concatenate([np.full(new, pane.number, np.int64), self.rows.pane]),
@@ -170,6 +185,14 @@ class Candidates:
         )
         self.rows = joined.take(order[fits])
         self.beaten = beaten[fits]
+
+    def _beaten_of(self, pane: Pane, below: Floats) -> Ints:
+        """How many rows rank above each row of a new pane and live as long."""
+        beaten = np.arange(len(below), dtype=np.int64)
+        if self.lives.split and not pane.number & 1:  # the half pane before it lives as long
+            equal = self.rows.score[self.rows.pane == pane.number - 1]
+            beaten += np.searchsorted(-equal, below, side="left")
+        return beaten
 
     def answer_before(self, step: int) -> Iterator[Answer]:
         """Answer all windows before ``step`` that hold anything, or just lost it (changes)."""

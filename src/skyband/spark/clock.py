@@ -9,6 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+END_OF_TIME = 221_845_392_000_000_000
+"""The year 9000, in microseconds: the watermark of a stream that was drained."""
+END_OF_ROWS = 200_000_000_000_000
+"""The same for a sequence of rows."""
+
 
 @dataclass(frozen=True)
 class Clock:
@@ -21,6 +26,10 @@ class Clock:
     def closed(self, watermark: int) -> int:
         """The last window that ends at or before this watermark."""
         return (watermark * self.per_ms - self.offset) // self.slide
+
+    def ended(self, watermark: int) -> bool:
+        """Whether a watermark says that the stream was drained."""
+        return watermark * self.per_ms > (END_OF_TIME if self.per_ms > 1 else END_OF_ROWS) // 2
 
     def alarm(self, window: int) -> int:
         """The first watermark at which a window has ended."""

@@ -12,10 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.spark.aggregation import AT, LABEL
+from skyband.spark.clock import END_OF_ROWS, END_OF_TIME
 from skyband.spark.question import Question
 
-END_OF_TIME = 221_845_392_000_000_000  # the year 9000, in microseconds
-END_OF_ROWS = 200_000_000_000_000  # of a sequence, whose rows are a millisecond apart for Spark
 _SCHEMA = "ended boolean"
 
 

@@ -31,7 +31,7 @@ from skyband.spark.clock import Clock
 STATE = "candidates"
 STATE_VERSION = 1
 _NO_TIMER = -(1 << 62)
-_FIXED = 3  # version, timer, due
+_FIXED = 4  # version, timer, due, reached
 
 
 def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructField, ...]:
@@ -92,6 +92,7 @@ class Kept:
             StructField("version", IntegerType(), False),
             StructField("timer", LongType(), False),
             StructField("due", LongType(), False),
+            StructField("reached", LongType(), False),
             StructField("beaten", ArrayType(LongType(), False), False),
             *self._ranking(""),
         ]
@@ -119,9 +120,17 @@ class Kept:
         """A key of which nothing is known yet."""
         return Candidates(self.k, self.lives, len(self.types), self.changes, self.begins)
 
-    def rows(self, found: Candidates, panes: list[Pane], closed: int) -> Iterator[tuple[Any, ...]]:
+    def rows(
+        self, found: Candidates, panes: list[Pane], closed: int, ended: bool
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes; answers up to a window as output rows."""
-        return answer_rows(found.run(panes, closed), lambda: len(found), self.changes)
+        return answer_rows(found.run(panes, closed, ended), lambda: len(found), self.changes)
+
+    def pane(self, row: Any, keys: int) -> Pane:
+        """A pane as Spark aggregated it: keys, label, number, scores, kept columns, reached."""
+        kept = keys + 3
+        last = kept + len(self.types)
+        return Pane(row[keys + 1], row[keys + 2], list(row[kept:last]), *row[last:])
 
 
 class PaneProcessor(StatefulProcessor):
@@ -142,7 +151,7 @@ class PaneProcessor(StatefulProcessor):
         self, key: Any, rows: Iterator[Row], timerValues: Any
     ) -> Iterator[Row]:
         """Take in the panes that closed, and answer what they complete."""
-        yield from self._run(key, [pane_of(row, self._keys) for row in rows], timerValues)
+        yield from self._run(key, [self._kept.pane(row, self._keys) for row in rows], timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self, key: Any, timerValues: Any, expiredTimerInfo: Any
@@ -154,8 +163,9 @@ class PaneProcessor(StatefulProcessor):
         self, key: Any, panes: list[Pane], timers: Any, fired: int = _NO_TIMER
     ) -> Iterator[Row]:
         found, timer = self._load()
-        closed = self._kept.clock.closed(timers.getCurrentWatermarkInMs())
-        for row in self._kept.rows(found, panes, closed):
+        watermark = timers.getCurrentWatermarkInMs()
+        closed, ended = self._kept.clock.closed(watermark), self._kept.clock.ended(watermark)
+        for row in self._kept.rows(found, panes, closed, ended):
             yield self._row(*key, *row)
         self._save(found, timer, fired)
 
@@ -171,8 +181,8 @@ class PaneProcessor(StatefulProcessor):
                 "finish this stream with the release that began it, or start a new checkpoint",
             )
         width = _FIXED + 1
-        found.due = value[2]
-        found.beaten = np.array(value[3], np.int64)
+        found.due, found.reached = value[2], value[3]
+        found.beaten = np.array(value[4], np.int64)
         found.rows = _ranking(value[width:], len(self._kept.types))
         if self._kept.changes:
             width += 3 + len(self._kept.types)
@@ -190,18 +200,14 @@ class PaneProcessor(StatefulProcessor):
         if found.idle:
             self._state.clear()
             return
-        value = [STATE_VERSION, alarm, found.due, found.beaten.tolist(), *_columns(found.rows)]
+        value = [STATE_VERSION, alarm, found.due, found.reached, found.beaten.tolist()]
+        value += _columns(found.rows)
         if self._kept.changes:
             value += _columns(found.previous)
         self._state.update(tuple(value))
 
     def close(self) -> None:
         """Nothing to give back."""
-
-
-def pane_of(row: Any, keys: int) -> Pane:
-    """A pane from the row that Spark aggregated: keys, label, number, scores, carried columns."""
-    return Pane(row[keys + 1], row[keys + 2], list(row[keys + 3 :]))
 
 
 def _columns(rows: Ranking) -> list[Any]:
