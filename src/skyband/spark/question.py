@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ from skyband.durations import Duration, microseconds
 from skyband.errors import DataError, QueryError
 from skyband.query import CountWindow, TimeWindow, TopK, last
 from skyband.spark.carried import Carried, carried, orderable
-from skyband.spark.scores import suggestion
+from skyband.spark.hints import suggestion
 
 MOST = 100_000
 MANY = 10_000
@@ -142,6 +143,7 @@ class Question:
             "emit": self.query.emit,
             "deduplicate_by": list(self.deduplicate),
             "algorithm": self.asked.algorithm,
+            "drainable": self.asked.drain is not None,
         }
 
 
@@ -181,10 +183,9 @@ def _check_k(k: int) -> None:
     if k > MOST:
         raise QueryError(f"k is {k:,}", f"at most {MOST:,}, Spark's own limit", "ask for fewer")
     if k > MANY:
-        warnings.warn(
+        _warn(
             f"k is {k:,}: each micro-batch reads and writes all candidates of a key, "
-            f"which takes seconds beyond {MANY:,}",
-            stacklevel=5,
+            f"which takes seconds beyond {MANY:,}"
         )
 
 
@@ -209,10 +210,20 @@ def _score(df: DataFrame, by: Any) -> Column:
             f"write try_cast({_shown(by)} AS DOUBLE)" if found.simpleString() == "string" else "",
         )
     if isinstance(by, str):
-        hint = suggestion(by)
+        numbers = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
+        hint = suggestion(by, numbers)
         if hint:
-            warnings.warn(hint, stacklevel=5)
+            _warn(hint)
     return column.cast("double") + F.lit(0.0)
+
+
+def _warn(text: str) -> None:
+    """Warn at the line that asked, whether it called us or went through ``df.transform``."""
+    level, frame = 2, sys._getframe(1)
+    ours = ("skyband.spark.", "pyspark.")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
