@@ -66,10 +66,11 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
     return answers
 
 
-def changes(answers, slide):
+def changes(answers, slide, until=None):
     """What entered, left or moved between consecutive windows: (end, {id: (rank, previous)}).
 
-    A window that is not among the answers is empty. Windows without any change are left out.
+    A window that is not among the answers is empty. Windows without any change are left out. The
+    one after the last answer, which all rows left, is told if it ends at or before ``until``.
     """
     reports = []
     before, before_end = {}, None
@@ -86,4 +87,6 @@ def changes(answers, slide):
         if found:
             reports.append((answer.end, found))
         before, before_end = now, answer.end
+    if before and before_end is not None and until is not None and before_end + slide <= until:
+        reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
     return reports

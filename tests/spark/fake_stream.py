@@ -1,0 +1,322 @@
+"""Plays a stream through a stateful processor as Spark would, and holds it to the oracle.
+
+The native half is played in plain Python: the watermark follows the labels of all rows read so
+far, with one batch of delay; panes at or before the watermark of the batch before are late and
+dropped; the k best rows of a pane are handed on once its label is at or before the watermark.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from pyspark.sql import Row
+from pyspark.sql.types import LongType, StringType
+
+from skyband.spark.candidates import Candidates, Lives
+from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
+from skyband.spark.processor import STATE, Kept, PaneProcessor
+from tests.oracle import Answer, changes, ranks, time_windows
+from tests.spark.fake_handle import Store, check_layout, run_task
+
+TYPES = (LongType(), StringType())
+BEATEN = 4  # where the state holds one number per candidate
+
+
+@dataclass
+class Stream:
+    """A query, rows (key, score, at, id) as they arrive, and what happens to each batch.
+
+    ``cuts`` are where batches begin. ``idle``, ``restart`` and ``fail`` hold a choice per batch, in
+    turn: wait until nothing is left to do, begin with a new processor, try in vain first.
+    """
+
+    size: int
+    slide: int
+    k: int
+    rows: list[tuple[int, float | None, int, int]]
+    offset: int = 0
+    delay: int = 0
+    per_ms: int = 1000
+    changes: bool = False
+    full: bool = False
+    cuts: list[int] = field(default_factory=list)
+    idle: list[bool] = field(default_factory=lambda: [True])
+    restart: list[bool] = field(default_factory=lambda: [True])
+    fail: list[int] = field(default_factory=lambda: [0])
+    drain: bool = True
+    seed: int = 0
+
+    @property
+    def counted(self):
+        return self.per_ms == 1
+
+    def label(self, at):
+        return at - (at - self.offset) % self.slide + self.slide
+
+    def pane(self, at):
+        inside = (at - self.offset) % self.slide
+        rest = self.size % self.slide
+        half = int(rest > 0 and inside >= self.slide - rest)
+        return (self.label(at) - self.offset) // self.slide * 2 + half
+
+    @property
+    def begins(self):
+        return -(-self.size // self.slide) if self.full else -(1 << 62)
+
+    def kept(self, kind):
+        clock = Clock(self.slide, self.offset, self.per_ms)
+        lives = Lives(self.size, self.slide)
+        return kind(self.k, lives, clock, TYPES, self.changes, self.begins)
+
+
+class Aggregation:
+    """Spark's part: late panes dropped, the k best of each pane, handed on when it closes."""
+
+    def __init__(self, stream):
+        self.stream = stream
+        self.groups = defaultdict(list)
+        self.newest = None
+        self.late_watermark = self.watermark = 0
+        self.admitted = []
+        self.seen = -math.inf
+
+    def advance(self):
+        """Begin a batch: its watermark comes from the batches before."""
+        self.late_watermark = self.watermark
+        if self.newest is not None:
+            s = self.stream
+            behind = -(-(s.slide + s.delay) // s.per_ms)
+            self.watermark = max(self.watermark, self.newest // s.per_ms - behind)
+
+    @property
+    def stale(self):
+        """Whether a batch without data would have a newer watermark."""
+        before = self.late_watermark, self.watermark
+        self.advance()
+        found = self.watermark > before[1]
+        self.late_watermark, self.watermark = before
+        return found
+
+    def take(self, rows):
+        s = self.stream
+        for key, score, at, id in rows:
+            label = s.label(at)
+            if label <= self.late_watermark * s.per_ms:
+                assert at < self.seen - s.delay, "a row within the delay is always counted"
+                continue
+            self.admitted.append((key, score, at, id))
+            self.groups[key, label, s.pane(at)].append((score, at, id))
+        for _, _, at, _ in rows:
+            self.seen = max(self.seen, at)
+            label = s.label(at)
+            self.newest = label if self.newest is None else max(self.newest, label)
+
+    def closed(self):
+        """Panes that the watermark has passed, by key, in any order."""
+        s, found = self.stream, defaultdict(list)
+        for key, label, pane in [
+            group for group in self.groups if group[1] <= self.watermark * s.per_ms
+        ]:
+            group = self.groups.pop((key, label, pane))
+            newest = max(at for _, at, _ in group)
+            rows = sorted((row for row in group if ranks(row[0])), reverse=True)[: s.k]
+            ids = [row[2] for row in rows]
+            row = [key, label, pane, [row[0] for row in rows], ids, names(ids)]
+            found[key,].append(Row(*row, *([(newest + 1) // s.slide] if s.counted else [])))
+        return found
+
+
+def names(ids):
+    """A second carried column, with gaps."""
+    return [None if id % 3 == 0 else f"row {id}" for id in ids]
+
+
+class Watched(Candidates):
+    """Candidates that check their invariants at each step."""
+
+    def insert(self, pane):
+        super().insert(pane)
+        self.check_invariants()
+
+    def answer_before(self, step):
+        for answer in super().answer_before(step):
+            self.check_invariants()
+            yield answer
+        self.check_invariants()
+
+
+class WatchedKept(Kept):
+    """A query whose candidates are watched."""
+
+    kind = Watched
+
+    def candidates(self):
+        return self.kind(self.k, self.lives, len(self.types), self.changes, self.begins)
+
+
+def play(stream, kept=WatchedKept, processor=PaneProcessor, rules=True):
+    """Play a stream to its end: what each key was told, the rows that counted, the watermarks.
+
+    The watermarks are the last one, and the last before the end was drained. ``rules`` says whether
+    state and timers are checked after each batch.
+    """
+    s, choice = stream, random.Random(stream.seed)
+    aggregation, store, told = Aggregation(s), Store(), defaultdict(list)
+    query = s.kept(kept)
+    layout = query.output
+    found = processor(query, 1)
+
+    def batch(number, rows):
+        nonlocal store, found
+        aggregation.advance()
+        aggregation.take(rows)
+        groups = list(aggregation.closed().items())
+        choice.shuffle(groups)
+        for _, panes in groups:
+            choice.shuffle(panes)
+        if s.restart[number % len(s.restart)]:
+            found = processor(query, 1)
+        vain = s.fail[number % len(s.fail)]
+        if vain:  # a task that dies after some rows: its state is thrown away
+            lost = run_task(found, store.copy(), groups, aggregation.watermark)
+            for _ in zip(range(vain), lost, strict=False):
+                pass
+            lost.close()
+        after, new = store.copy(), defaultdict(list)
+        for key, row in run_task(found, after, groups, aggregation.watermark):
+            assert row[0] == key[0]
+            check_layout(row[1:], layout)
+            new[key].append(row)
+        store = after
+        if rules:
+            check_counts(new, store)
+            check_timers(store, aggregation.watermark)
+        for (key,), answers in new.items():
+            told[key] += answers
+
+    edges = [0, *sorted(cut % (len(s.rows) + 1) for cut in s.cuts), len(s.rows)]
+    for number, (low, high) in enumerate(itertools.pairwise(edges)):
+        batch(number, s.rows[low:high])
+        while s.idle[number % len(s.idle)] and aggregation.stale:
+            batch(number, [])
+    before = aggregation.watermark
+    if s.drain:
+        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
+    while aggregation.stale:
+        batch(0, [])
+    if s.drain:
+        assert not (rules and store.values), "nothing is left at the end"
+    else:
+        before = aggregation.watermark
+    return told, aggregation.admitted, aggregation.watermark * s.per_ms, before * s.per_ms
+
+
+def check_timers(store, watermark):
+    """A key with state has one timer, beyond the watermark; one without has none."""
+    live = sorted(key for _, key in store.values)
+    assert sorted(key for _, key in store.timers) == live, "one timer per live key"
+    assert all(at > watermark for at, _ in store.timers), "timers lie beyond the watermark"
+
+
+def check_counts(new, store):
+    """The last answer of a key in a batch tells how many candidates are left, the others none."""
+    for key, rows in new.items():
+        value = store.values.get((STATE, key))
+        left = 0 if value is None else len(value[BEATEN])
+        assert [row["candidates"] for row in rows] == [None] * (len(rows) - 1) + [left]
+
+
+def check(stream, kept=WatchedKept, processor=PaneProcessor):
+    """Each key was told what the oracle says, each window once; returns the number of windows."""
+    s = stream
+    told, admitted, watermark, before = play(s, kept, processor)
+    count = 0
+    for key in {row[0] for row in admitted}:
+        mine = [row[1:] for row in admitted if row[0] == key]
+        scores, times, ids = zip(*mine, strict=True)
+        # a drained stream answers all windows of time, but of rows only those that are complete
+        until = max(before, max(times) + 1) if s.counted and s.drain else watermark
+        expected = time_windows(
+            scores, times, s.size, s.slide, s.k, offset=s.offset, ids=ids, until=until
+        )
+        expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.begins]
+        if s.changes:
+            reports = changes(expected, s.slide, until)
+            assert [report(row, s) for row in told[key]] == reports
+            scores_of = {id: score for score, _, id in mine}
+            for row in told[key]:
+                assert row["scores"] == [scores_of[id] for id in row["kept_0"]]
+        else:
+            assert [answer(row, s) for row in told[key]] == expected
+        assert all(row["kept_1"] == names(row["kept_0"]) for row in told[key])
+        count += len(told.pop(key))
+    assert not any(told.values()), "only keys that have rows are told anything"
+    return count
+
+
+def answer(row, stream):
+    """A whole ranking, as the oracle tells it."""
+    end = stream.offset + row["window"] * stream.slide
+    return Answer(end - stream.size, end, tuple(zip(row["scores"], row["kept_0"], strict=True)))
+
+
+def report(row, stream):
+    """Changes, as the oracle tells them."""
+    ids = row["kept_0"]
+    assert len(set(ids)) == len(ids)
+    found = zip(ids, row["ranks"], row["previous"], strict=True)
+    end = stream.offset + row["window"] * stream.slide
+    return end, {id: (rank, previous) for id, rank, previous in found}
+
+
+SCORES = (-math.inf, -1.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0, math.inf)
+
+
+def any_stream(seed):
+    """A random query on random rows, mostly small, with every oddity that Spark allows."""
+    r = random.Random(seed)
+    counted = r.random() < 0.2
+    unit = 1 if counted else r.choice((1, 7, 500, 1000, 1500, 60_000))
+    slide = r.randint(1, 6) * unit
+    ratio = r.choice((1, 1, 2, 3, 5, 12))
+    size = slide * ratio + (r.randrange(slide) if r.random() < 0.5 else 0)
+    delay = r.choice((0, 0, slide, 3 * slide, r.randint(0, 5 * slide)))
+    rows, at = [], r.randrange(1, 100) * unit
+    for id in range(r.randint(1, 14)):
+        if r.random() < 0.1:
+            at += r.randint(0, 60) * slide
+        elif r.random() < 0.7:
+            at += r.randint(0, slide)
+        when = at
+        if r.random() < 0.3:
+            when = at - r.randint(0, delay)
+        elif r.random() < 0.05:
+            when = at - r.randint(0, 3 * (size + delay))  # late: counted or not
+        score = r.choice(SCORES) if r.random() < 0.7 else r.random()
+        if r.random() < 0.08:
+            score = r.choice((None, math.nan))
+        rows.append((r.choice((0, 0, 0, 1, 2)), score, max(when, 0), id))
+    if r.random() < 0.5:  # ids say nothing about arrival
+        ids = r.sample(range(1000), len(rows))
+        rows = [(key, score, at, id) for (key, score, at, _), id in zip(rows, ids, strict=True)]
+    return Stream(
+        size=size,
+        slide=slide,
+        k=r.choice((1, 1, 2, 3, 5, 100)),
+        rows=rows,
+        offset=0 if counted or r.random() < 0.5 else r.randrange(slide),
+        delay=delay,
+        per_ms=1 if counted else 1000,
+        changes=r.random() < 0.4,
+        full=counted and r.random() < 0.5,
+        cuts=[r.randint(0, len(rows)) for _ in range(r.choice((0, 1, 2, 4, 8)))],
+        idle=[r.random() < 0.5 for _ in range(3)],
+        restart=[r.random() < 0.5 for _ in range(3)],
+        fail=[r.choice((0, 0, 0, 1, 3)) for _ in range(3)],
+        drain=r.random() < 0.7,
+        seed=seed,
+    )

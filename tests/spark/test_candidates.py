@@ -1,0 +1,153 @@
+"""The candidates of one key: what is kept is what can still be ranked, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skyband.spark.candidates import Answer, Candidates, Lives, Pane
+
+
+def pane(number, *scores):
+    """A pane of these scores, best first; rows are named after pane and place."""
+    return Pane(number, list(scores), [[f"{number}.{i}" for i in range(len(scores))]])
+
+
+def candidates(k, size, slide=1, **options):
+    return Candidates(k, Lives(size, slide), 1, **options)
+
+
+def kept(found):
+    return found.rows.kept[0]
+
+
+def told(answers):
+    return [(a.window, a.kept[0]) for a in answers]
+
+
+def test_a_row_with_k_better_newer_rows_is_forgotten():
+    found = candidates(k=1, size=3)
+    found.insert(pane(2, 5.0))
+    found.insert(pane(4, 7.0))
+    assert kept(found) == ["4.0"]
+    found.insert(pane(6, 6.0))
+    assert kept(found) == ["4.0", "6.0"]
+    found.check_invariants()
+
+
+def test_of_equal_scores_the_newer_ranks_first():
+    found = candidates(k=1, size=3)
+    found.insert(pane(2, 5.0))
+    found.insert(pane(4, 5.0))
+    assert kept(found) == ["4.0"]
+
+
+def test_windows_that_end_before_a_pane_are_answered_before_it_is_inserted():
+    found = candidates(k=1, size=1)
+    answers = list(found.run([pane(6, 9.0), pane(2, 1.0), pane(4, 5.0)], closed=3))
+    assert told(answers) == [(1, ["2.0"]), (2, ["4.0"]), (3, ["6.0"])]
+    assert found.idle
+
+
+def test_a_window_is_answered_as_long_as_anything_in_it_is_alive():
+    found = candidates(k=2, size=3)
+    answers = list(found.run([pane(2, 5.0), pane(12, 1.0)], closed=100))
+    assert told(answers) == [(n, ["2.0"]) for n in (1, 2, 3)] + [(n, ["12.0"]) for n in (6, 7, 8)]
+
+
+def test_nothing_is_answered_twice_or_beyond_what_is_closed():
+    found = candidates(k=1, size=4)
+    assert told(found.run([pane(2, 5.0)], closed=2)) == [(1, ["2.0"]), (2, ["2.0"])]
+    assert told(found.run([], closed=2)) == []
+    assert found.due == 3
+    assert not found.idle
+    assert told(found.run([], closed=9)) == [(3, ["2.0"]), (4, ["2.0"])]
+    assert found.idle
+
+
+def test_a_pane_of_a_window_that_was_answered_is_a_mistake():
+    found = candidates(k=1, size=2)
+    list(found.run([pane(2, 5.0)], closed=4))
+    with pytest.raises(AssertionError, match="window 3 after window 4"):
+        found.insert(pane(6, 1.0))
+
+
+def test_a_pane_without_ranked_rows_changes_nothing():
+    found = candidates(k=1, size=2)
+    assert told(found.run([pane(2)], closed=5)) == []
+    assert found.idle
+
+
+def test_halves_of_a_step_live_differently():
+    """Window 5, slide 2: of each step the later row lives for three windows, the other two."""
+    found = candidates(k=1, size=5, slide=2)
+    answers = told(found.run([pane(2, 9.0), pane(3, 5.0)], closed=9))
+    assert answers == [(1, ["2.0"]), (2, ["2.0"]), (3, ["3.0"])]
+
+
+def test_a_half_that_lives_as_long_as_the_next_pane_prunes_it():
+    found = candidates(k=1, size=5, slide=2)
+    found.insert(pane(3, 5.0))
+    found.insert(pane(4, 4.0))
+    assert kept(found) == ["3.0"]
+    found.check_invariants()
+
+
+def test_changes_tell_what_entered_moved_and_left():
+    found = candidates(k=2, size=2, changes=True)
+    answers = list(found.run([pane(2, 5.0), pane(4, 7.0)], closed=9))
+    assert answers == [
+        Answer(1, [5.0], [["2.0"]], [1], [0]),
+        Answer(2, [7.0, 5.0], [["4.0", "2.0"]], [1, 2], [0, 1]),
+        Answer(3, [5.0], [["2.0"]], [0], [2]),
+        Answer(4, [7.0], [["4.0"]], [0], [1]),
+    ]
+    assert found.idle
+
+
+def test_windows_that_are_not_yet_full_are_not_answered():
+    found = candidates(k=1, size=3, begins=3)
+    answers = told(found.run([pane(2, 5.0), pane(4, 7.0), pane(6, 6.0)], closed=4))
+    assert answers == [(3, ["4.0"]), (4, ["4.0"])]
+
+
+def rank_order(row):
+    number, place, score = row
+    return (-score, -number, place)
+
+
+@given(
+    k=st.integers(1, 4),
+    size=st.integers(1, 12),
+    slide=st.integers(1, 12),
+    panes=st.dictionaries(
+        st.integers(2, 40),
+        st.lists(st.sampled_from([-float("inf"), 0.0, 1.0, 2.0, float("inf")]), max_size=4),
+        max_size=10,
+    ),
+)
+def test_what_is_kept_is_minimal(k, size, slide, panes):
+    """After each pane: exactly the rows with fewer than k rows above that live as long."""
+    slide = min(slide, size)
+    lives = Lives(size, slide)
+    found = Candidates(k, lives, 1)
+    every = []
+    for number in sorted(panes):
+        if number & 1 and not lives.split:
+            continue
+        scores = sorted(panes[number], reverse=True)[:k]
+        every += [(number, place, score) for place, score in enumerate(scores)]
+        list(found.run([pane(number, *scores)], closed=lives.step(number) - 1))
+        found.check_invariants()
+        alive = [row for row in every if lives.last(row[0]) >= found.due]
+        needed = [
+            row
+            for row in sorted(alive, key=rank_order)
+            if k
+            > sum(
+                rank_order(other) < rank_order(row) and lives.last(other[0]) >= lives.last(row[0])
+                for other in alive
+            )
+        ]
+        assert kept(found) == [f"{number}.{place}" for number, place, _ in needed]
