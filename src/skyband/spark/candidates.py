@@ -68,41 +68,49 @@ class Answer(NamedTuple):
     previous: list[int] | None = None
 
 
+class Pool:
+    """Maintains the carried columns of the rows that came in; rankings refer to them by slot."""
+
+    def __init__(self, width: int) -> None:
+        self.columns: list[Column] = [[] for _ in range(width)]
+        self.size = 0
+
+    def add(self, kept: list[Column], rows: int) -> Ints:
+        """Take in rows; returns their slots."""
+        for own, new in zip(self.columns, kept, strict=True):
+            own.extend(new)
+        self.size += rows
+        return np.arange(self.size - rows, self.size, dtype=np.int64)
+
+
 @dataclass
 class Ranking:
-    """Rows in rank order: which they are (``pane``, ``place`` in it), their scores and columns."""
+    """Rows in rank order: which they are (``pane``, ``place`` in it), scores, slots in a pool."""
 
+    pool: Pool
     pane: Ints
     place: Ints
     score: Floats
-    kept: list[Column]
+    slot: Ints
 
     @classmethod
-    def empty(cls, width: int) -> Ranking:
-        """No rows, of ``width`` carried columns."""
+    def empty(cls, pool: Pool) -> Ranking:
+        """No rows."""
         none = np.empty(0, np.int64)
-        return cls(none, none, np.empty(0), [[] for _ in range(width)])
+        return cls(pool, none, none, np.empty(0), none)
 
     def __len__(self) -> int:
         return len(self.score)
 
-    def take(self, at: Ints) -> Ranking:
-        """The rows at these places."""
-        where = at.tolist()
-        return Ranking(
-            self.pane[at],
-            self.place[at],
-            self.score[at],
-            [[column[i] for i in where] for column in self.kept],
-        )
+    @property
+    def kept(self) -> list[Column]:
+        """The carried columns."""
+        where = self.slot.tolist()
+        return [[column[i] for i in where] for column in self.pool.columns]
 
-    def first(self, k: int) -> Ranking:
-        """The best k rows."""
-        if len(self) <= k:
-            return self
-        return Ranking(
-            self.pane[:k], self.place[:k], self.score[:k], [column[:k] for column in self.kept]
-        )
+    def take(self, at: Ints | slice) -> Ranking:
+        """The rows at these places."""
+        return Ranking(self.pool, self.pane[at], self.place[at], self.score[at], self.slot[at])
 
 
 @dataclass
@@ -132,14 +140,15 @@ class Candidates:
     begins: int = -FOREVER  # windows before this one are not answered
     due: int = -FOREVER
     reached: int = -FOREVER  # the last window that is known to be complete, if windows count rows
+    pool: Pool = field(init=False)
     rows: Ranking = field(init=False)
     beaten: Ints = field(init=False)
     previous: Ranking = field(init=False)
 
     def __post_init__(self) -> None:
-        self.rows = Ranking.empty(self.width)
+        self.pool = Pool(self.width)
+        self.rows = self.previous = Ranking.empty(self.pool)
         self.beaten = np.empty(0, np.int64)
-        self.previous = Ranking.empty(self.width)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -161,7 +170,7 @@ class Candidates:
             self.reached = max(self.reached, pane.reached)
         yield from self.answer_before((min(closed, self.reached) if ended else closed) + 1)
         if ended and self.reached < closed:
-            self.rows = self.previous = Ranking.empty(self.width)
+            self.rows = self.previous = Ranking.empty(self.pool)
 
     def insert(self, pane: Pane) -> None:
         """Take in the best rows of a pane that is newer than all before."""
@@ -178,10 +187,11 @@ class Candidates:
         beaten = np.concatenate([self._beaten_of(pane, below), self.beaten + above])[order]
         fits = beaten < self.k
         joined = Ranking(
+            self.pool,
             np.concatenate([np.full(new, pane.number, np.int64), self.rows.pane]),
             np.concatenate([np.arange(new, dtype=np.int64), self.rows.place]),
             np.concatenate([score, self.rows.score]),
-            [ours + theirs for ours, theirs in zip(pane.kept, self.rows.kept, strict=True)],
+            np.concatenate([self.pool.add(pane.kept, new), self.rows.slot]),
         )
         self.rows = joined.take(order[fits])
         self.beaten = beaten[fits]
@@ -210,7 +220,7 @@ class Candidates:
         self.due = max(self.due, step)
 
     def _answer(self) -> Answer | None:
-        best = self.rows.first(self.k)
+        best = self.rows.take(slice(self.k))
         if not self.changes:
             return Answer(self.due, best.score.tolist(), best.kept)
         found = _changes(self.due, best, self.previous)

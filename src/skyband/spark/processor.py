@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import SnapshotError
-from skyband.spark.candidates import Answer, Candidates, Lives, Pane, Ranking
+from skyband.spark.candidates import Answer, Candidates, Lives, Pane, Pool, Ranking
 from skyband.spark.clock import Clock
 
 STATE = "candidates"
@@ -183,10 +183,10 @@ class PaneProcessor(StatefulProcessor):
         width = _FIXED + 1
         found.due, found.reached = value[2], value[3]
         found.beaten = np.array(value[4], np.int64)
-        found.rows = _ranking(value[width:], len(self._kept.types))
+        found.rows = _ranking(value[width:], found.pool)
         if self._kept.changes:
             width += 3 + len(self._kept.types)
-            found.previous = _ranking(value[width:], len(self._kept.types))
+            found.previous = _ranking(value[width:], found.pool)
         return found, value[1]
 
     def _save(self, found: Candidates, timer: int, fired: int) -> None:
@@ -214,10 +214,12 @@ def _columns(rows: Ranking) -> list[Any]:
     return [rows.pane.tolist(), rows.place.tolist(), rows.score.tolist(), *rows.kept]
 
 
-def _ranking(values: Any, width: int) -> Ranking:
+def _ranking(values: Any, pool: Pool) -> Ranking:
+    width = len(pool.columns)
     return Ranking(
+        pool,
         np.array(values[0], np.int64),
         np.array(values[1], np.int64),
         np.array(values[2], np.float64),
-        [list(column) for column in values[3 : 3 + width]],
+        pool.add(list(values[3 : 3 + width]), len(values[0])),
     )
