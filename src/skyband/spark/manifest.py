@@ -1,1 +1,197 @@
-"""Beside a checkpoint: which query it belongs to."""
+"""Beside a checkpoint: which query it belongs to.
+
+Spark goes on from a checkpoint whatever the query has become since, and then answers neither the
+old question nor the new one. So the first run leaves a description of the query in the checkpoint,
+and later runs must match it.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skyband
+from skyband.durations import spoken
+from skyband.errors import QueryError, SnapshotError
+from skyband.spark.processor import STATE_VERSION
+
+FORMAT = 1
+_DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
+_DURATIONS = ("window", "slide", "offset", "delay")
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+def claim(leaders: DataFrame, checkpoint: str) -> str:
+    """Say that a checkpoint belongs to this query; returns the checkpoint.
+
+    The first call writes a manifest into the checkpoint directory, on any file system that Spark
+    knows. Later calls raise :class:`QueryError` if the query is another one, or if the stream was
+    drained and is finished.
+
+    Example::
+
+        leaders = top_k(trades, ...)
+        stream = leaders.writeStream.option("checkpointLocation", claim(leaders, "checkpoint"))
+    """
+    query = described(leaders)
+    spark = leaders.sparkSession
+    now = {
+        "format": FORMAT,
+        "skyband": skyband.__version__,
+        "state_version": STATE_VERSION,
+        "shuffle_partitions": int(spark.conf.get(_PARTITIONS) or 0),
+        "query": query,
+    }
+    before = read(spark, checkpoint)
+    if before is not None:
+        _compare(before, now, checkpoint)
+        if finished(spark, checkpoint):
+            raise QueryError(
+                f"this stream was drained: checkpoint {checkpoint} is finished",
+                "a stream that goes on",
+                "start a new checkpoint for new rows",
+            )
+        return checkpoint
+    if _lines(spark, _used(checkpoint)) is not None:
+        raise QueryError(
+            f"checkpoint {checkpoint} belongs to a query that nothing is known of",
+            "a new directory, or a checkpoint with a manifest",
+            "start a new checkpoint",
+        )
+    written = spark.range(1).coalesce(1).select(F.lit(json.dumps(now, sort_keys=True)))
+    written.write.mode("overwrite").text(_place(checkpoint))
+    return checkpoint
+
+
+def described(leaders: DataFrame) -> dict[str, Any]:
+    """The description of the query that made a DataFrame; raises if :func:`top_k` did not."""
+    found = None
+    if "rank" in leaders.columns:
+        found = leaders.schema["rank"].metadata.get("skyband")
+    if found is None:
+        raise QueryError(
+            f"a DataFrame of {', '.join(leaders.columns)}",
+            "what top_k returned, with its rank column",
+            "claim the result of top_k",
+        )
+    if not leaders.isStreaming:
+        raise QueryError("a batch DataFrame", "a stream: only streams have checkpoints")
+    return dict(found)
+
+
+def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
+    """The manifest of a checkpoint, or None; raises :class:`SnapshotError` if it is damaged."""
+    lines = _lines(spark, _place(checkpoint))
+    if lines is None or (not lines and _lines(spark, _used(checkpoint)) is None):
+        return None  # none yet, or its writing was cut short before any row was read
+    found = _parsed(lines)
+    if found is None:
+        raise SnapshotError(
+            f"the manifest in {_place(checkpoint)} is damaged",
+            "what claim() wrote",
+            "restore it from a copy, or start a new checkpoint",
+        )
+    if found["format"] != FORMAT:
+        raise SnapshotError(
+            f"the manifest in {_place(checkpoint)} is of format {found['format']}",
+            f"format {FORMAT}",
+            "go on with the release that began this checkpoint",
+        )
+    return found
+
+
+def _parsed(lines: list[str]) -> dict[str, Any] | None:
+    try:
+        found = json.loads("\n".join(lines))
+    except json.JSONDecodeError:
+        return None
+    fields = {"format": int, "state_version": int, "shuffle_partitions": int, "query": dict}
+    if not isinstance(found, dict):
+        return None
+    sound = all(isinstance(found.get(name), type) for name, type in fields.items())
+    return found if sound else None
+
+
+def finished(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a stream was drained and has answered everything.
+
+    Spark's log says with which watermark a batch ran, and which batches were committed.
+    """
+    try:
+        logs = spark.read.text(
+            [f"{checkpoint.rstrip('/')}/{log}" for log in ("offsets", "commits")]
+        )
+        watermark = F.get_json_object("value", "$.batchWatermarkMs").cast("bigint")
+        batches = logs.groupBy(F.col("_metadata.file_name").alias("batch")).agg(
+            F.max(F.when(F.col("value").startswith("{"), watermark)).alias("watermark"),
+            F.max(F.col("_metadata.file_path").contains("/commits/")).alias("committed"),
+        )
+        return not batches.filter(F.col("committed") & (F.col("watermark") > _DRAINED)).isEmpty()
+    except AnalysisException:
+        return False  # no log yet
+
+
+def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
+    if before["state_version"] != now["state_version"]:
+        raise SnapshotError(
+            f"checkpoint {checkpoint} holds state of version {before['state_version']}",
+            f"version {now['state_version']}",
+            "finish this stream with the release that began it, or start a new checkpoint",
+        )
+    old, new = before["query"], now["query"]
+    names = [*old, *(name for name in new if name not in old)]
+    changed = [
+        f"{name} was {_shown(old, name)} and is now {_shown(new, name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+    if changed:
+        raise QueryError(
+            f"checkpoint {checkpoint} belongs to another query: {', '.join(changed)}",
+            "the query that began it",
+            "restore the query, or start a new checkpoint",
+        )
+    ours, theirs = now["shuffle_partitions"], before["shuffle_partitions"]
+    if ours != theirs:
+        raise QueryError(
+            f"shuffle partitions are {ours}, checkpoint {checkpoint} was begun with {theirs}",
+            f"{theirs}: Spark cannot change them later",
+            f"write session(shuffle_partitions={theirs}), or start a new checkpoint",
+        )
+
+
+def _shown(query: dict[str, Any], name: str) -> str:
+    """A field as people write it."""
+    value = query.get(name)
+    if value is None:
+        return "not there"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if name in _DURATIONS and query.get("windows") == "time":
+        return spoken(value)
+    if name == "delay" and query.get("windows") == "arrival":
+        return spoken(value)
+    return repr(value) if isinstance(value, str) else str(value).lower()
+
+
+def _place(checkpoint: str) -> str:
+    return f"{checkpoint.rstrip('/')}/skyband/manifest"
+
+
+def _used(checkpoint: str) -> str:
+    """What Spark writes first."""
+    return f"{checkpoint.rstrip('/')}/metadata"
+
+
+def _lines(spark: SparkSession, path: str) -> list[str] | None:
+    """The lines of a text file or a directory of them; None if there is none."""
+    try:
+        return [row[0] for row in spark.read.text(path).collect()]
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.errors import PySparkException
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError, SkybandError
@@ -68,6 +69,8 @@ def session(
         found.setdefault("spark.driver.bindAddress", "127.0.0.1")
         found.setdefault("spark.driver.host", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    for kind in ("SQL", "DataFrame"):  # errors are raised; nobody wants them on stderr as well
+        PySparkLogger.getLogger(f"{kind}QueryContextLogger").setLevel("CRITICAL")
     builder = SparkSession.builder.master(master or LOCAL).appName(app)
     for name, value in found.items():
         builder = builder.config(name, value)
