@@ -21,6 +21,7 @@ _PLAIN = {
     "grid": ("benchmarks.grid", "Grid"),
     "memory": ("benchmarks.memory", "Memory"),
     "start": ("benchmarks.start", "Start"),
+    "spark": ("benchmarks.spark.study", "Sliding"),
 }
 _PAPERS = {"sap": "benchmarks.papers.sap", "mintopk": "benchmarks.papers.mintopk"}
 
@@ -33,22 +34,30 @@ def run(
     *,
     quick: bool = False,
     as_json: bool = False,
+    rows: int | None = None,
     results: Path | None = None,
 ) -> int:
     """Carry out the benchmark that ``words`` name and return the exit code.
 
     Tables, or one JSON array of flat records, go to stdout; figures into ``results``. Raises
-    :class:`QueryError` for a name that does not exist.
+    :class:`QueryError` for a name that does not exist. ``rows`` sizes the benchmarks of Spark.
     """
     from benchmarks.study import perform
 
-    return perform(_studies(list(words), quick), as_json=as_json, results=results)
+    return perform(_studies(list(words), quick, rows), as_json=as_json, results=results)
 
 
-def _studies(words: list[str], quick: bool) -> list[Study]:
+def _studies(words: list[str], quick: bool, rows: int | None) -> list[Study]:
+    if rows is not None and (len(words) != 1 or not words[0].startswith("spark")):
+        raise QueryError(
+            f"rows for {' '.join(words)!r}", "the benchmark spark, which they size", "leave it out"
+        )
+    if rows is not None and rows < 100_000:
+        raise QueryError(f"rows is {rows:,}", "at least 100,000")
     if len(words) == 1 and words[0] in _PLAIN:
         module, cls = _PLAIN[words[0]]
-        return [getattr(import_module(module), cls).sized(quick)]
+        size = {} if rows is None else {"rows": rows}
+        return [getattr(import_module(module), cls).sized(quick, **size)]
     if len(words) < 2 or words[0] != "paper" or words[1] not in _PAPERS:
         raise QueryError(
             f"benchmark is {' '.join(words)!r}" if words else "no benchmark was named",

@@ -9,7 +9,7 @@ import skyband
 from skyband.errors import QueryError
 
 
-def run(words: list[str], quick: bool, as_json: bool) -> int:
+def run(words: list[str], quick: bool, as_json: bool, rows: int | None = None) -> int:
     """Run the benchmark that the words name and return its exit code."""
     root = Path(skyband.__file__).resolve().parents[2]
     if not (root / "benchmarks" / "__init__.py").is_file():
@@ -21,4 +21,4 @@ def run(words: list[str], quick: bool, as_json: bool) -> int:
     sys.path.insert(0, str(root))
     import benchmarks
 
-    return int(benchmarks.run(words, quick=quick, as_json=as_json))
+    return int(benchmarks.run(words, quick=quick, as_json=as_json, rows=rows))

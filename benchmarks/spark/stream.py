@@ -1,0 +1,83 @@
+"""The stream: trades of two hours in Parquet files, generated once per run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+SLIDE = 10  # seconds
+SLIDES = 720
+START = 1_700_000_000_000_000  # microseconds
+SCHEMA = "ts timestamp, id bigint, sector string, price double, volume bigint"
+SECTORS = pa.array([f"sector {i:02d}" for i in range(20)])
+
+
+def write(folder: Path, rows: int, total: int, files: int, keys: int = 20) -> Path:
+    """The first ``rows`` of ``total`` trades, which are spread evenly over two hours."""
+    if folder.exists():
+        return folder
+    folder.mkdir(parents=True)
+    edges = np.linspace(0, rows, files + 1).astype(int)
+    gap = SLIDES * SLIDE * 1_000_000 / total
+    for number in range(files):
+        low, high = int(edges[number]), int(edges[number + 1])
+        pq.write_table(
+            _trades(low, high, gap, keys),
+            folder / f"part-{number:03d}.parquet",
+            row_group_size=1 << 20,
+        )
+    return folder
+
+
+def _trades(low: int, high: int, gap: float, keys: int) -> pa.Table:
+    """Trades by number, the same whatever file they are in: random by blocks of their own."""
+    block = 100_000
+    parts = []
+    for first in range(low - low % block, high, block):
+        chance = np.random.default_rng([7, first])
+        id = np.arange(first, first + block)
+        jitter = chance.random(block) * 2e6  # rows are up to two seconds out of order
+        ts = (START + id * gap + jitter).astype("datetime64[us]")
+        key = chance.integers(0, keys, block)
+        price = chance.normal(100.0, 15.0, block)
+        volume = chance.integers(1, 1000, block)
+        own = slice(max(low - first, 0), min(high - first, block))
+        named = SECTORS.take(pa.array(key[own])) if keys <= len(SECTORS) else _names(key[own])
+        parts.append(
+            pa.table(
+                {
+                    "ts": pa.array(ts[own], pa.timestamp("us", tz="UTC")),
+                    "id": id[own],
+                    "sector": named,
+                    "price": price[own],
+                    "volume": volume[own],
+                }
+            )
+        )
+    return pa.concat_tables(parts)
+
+
+def _names(keys: np.ndarray) -> pa.Array:
+    return pa.array([f"key {key}" for key in keys.tolist()])
+
+
+def windows(folder: Path, size: int, k: int, until: int) -> dict[int, list[float]]:
+    """The oracle: each window's k best scores, by sorting it. Bounds in microseconds."""
+    table = pq.read_table(folder, columns=["ts", "price", "volume"])
+    at = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64)
+    score = table["price"].to_numpy() * table["volume"].to_numpy()
+    order = np.argsort(at, kind="stable")
+    at, score = at[order], score[order]
+    slide, length = SLIDE * 1_000_000, size * 1_000_000
+    found: dict[int, list[float]] = {}
+    end = (int(at[0]) // slide + 1) * slide
+    while end <= until:
+        low, high = np.searchsorted(at, [end - length, end])
+        inside = score[low:high]
+        if len(inside):
+            found[end] = np.sort(inside)[::-1][:k].tolist()
+        end += slide
+    return found

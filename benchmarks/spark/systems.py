@@ -1,0 +1,93 @@
+"""The three systems: Spark's tumbling max, its sliding max_by, and Skyband."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from benchmarks.spark.stream import SCHEMA, SLIDE
+from skyband.spark import top_k
+
+SCORE = "price * volume"
+DELAY = f"{SLIDE} seconds"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one bounded run took."""
+
+    rows: int
+    seconds: float
+    state_bytes: int
+    batches: int
+
+
+def floor(rows: DataFrame, ratio: int, k: int) -> DataFrame:
+    """The best score of each pane, by Spark: the least that anybody must do."""
+    scored = rows.select("ts", F.expr(SCORE).alias("score"))
+    return (
+        scored.withWatermark("ts", DELAY)
+        .groupBy(F.window("ts", f"{SLIDE} seconds"))
+        .agg(F.max("score").alias("score"))
+    )
+
+
+def native(rows: DataFrame, ratio: int, k: int) -> DataFrame:
+    """The k best rows of each sliding window, by Spark: every row is copied into each window."""
+    scored = rows.select("ts", "id", F.expr(SCORE).alias("score"))
+    size, slide = f"{SLIDE * ratio} seconds", f"{SLIDE} seconds"
+    best = F.max_by(F.struct("score", "id", "ts"), F.col("score"), k)
+    return (
+        scored.withWatermark("ts", DELAY)
+        .groupBy(F.window("ts", size, slide))
+        .agg(best.alias("best"))
+    )
+
+
+def skyband(rows: DataFrame, ratio: int, k: int, **more: Any) -> DataFrame:
+    """The same by Skyband."""
+    return top_k(
+        rows,
+        k=k,
+        by=SCORE,
+        time="ts",
+        window=f"{SLIDE * ratio} seconds",
+        slide=f"{SLIDE} seconds",
+        delay=DELAY,
+        id="id",
+        keep=["id", "ts"],
+        **more,
+    )
+
+
+SYSTEMS = {"floor": floor, "native": native, "skyband": skyband}
+
+
+def stream(spark: SparkSession, folder: Path, per_trigger: int) -> DataFrame:
+    """The files of a folder, some per micro-batch."""
+    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", per_trigger)
+    return reader.parquet(str(folder))
+
+
+def timed(found: DataFrame, home: Path, sink: str = "noop") -> Run:
+    """Run a query over all that is there; time is the sum over its micro-batches."""
+    shutil.rmtree(home, ignore_errors=True)
+    writer = found.writeStream.format(sink).outputMode("append")
+    if sink != "noop":
+        writer = writer.option("path", str(home / "out"))
+    writer = writer.option("checkpointLocation", str(home / "checkpoint"))
+    query = writer.trigger(availableNow=True).start()
+    query.awaitTermination()
+    progress = query.recentProgress
+    state = [sum(op["memoryUsedBytes"] for op in p["stateOperators"]) for p in progress]
+    return Run(
+        sum(p["numInputRows"] for p in progress),
+        sum(p["durationMs"]["triggerExecution"] for p in progress) / 1000,
+        max(state, default=0),
+        len(progress),
+    )
