@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -10,11 +11,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError, SkybandError
+
+FAILURES = (PySparkException, Py4JError)
+"""What is raised where Spark fails."""
 
 LOCAL = "local[*,4]"
 """All cores; a task may fail three times, so a lost Python worker does not end a query."""
@@ -78,12 +83,20 @@ def session(
     try:
         with _chatter_to(path):
             return builder.getOrCreate()
-    except (PySparkException, RuntimeError) as error:
+    except (*FAILURES, RuntimeError) as error:
         raise SkybandError(
-            f"Spark did not start on {master or LOCAL}: {str(error).splitlines()[0]}",
+            f"Spark did not start on {master or LOCAL}: {said(error)}",
             "a master that Spark knows, and Java 17 or later",
             f"its own words are in {path}",
         ) from None
+
+
+def said(error: Exception) -> str:
+    """What Spark says of a failure, in one line: without its class, its plan and its traces."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[1].startswith(": "):  # Java: the first line tells who called
+        return re.sub(r"^: [\w.$]+: ", "", lines[1])
+    return re.sub(r"^\[[\w.]+\] ", "", lines[0]) if lines else type(error).__name__
 
 
 def log_file() -> Path:
