@@ -2,8 +2,8 @@
 
 ``app`` declares the commands, one module each does the work. ``options`` turns words into a query,
 ``reading`` opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking``
-runs the local engine, ``records`` and ``tables`` print. Nothing heavy is imported before a command
-runs.
+runs the local engine and ``on_spark`` Spark (on what ``staging`` writes), ``records`` and
+``tables`` print. Nothing heavy is imported before a command runs.
 """
 
 from __future__ import annotations

@@ -140,9 +140,23 @@ def top(
     engine: Annotated[
         str,
         typer.Option(
-            "--engine", metavar="local", help="What computes it.", rich_help_panel=_OUTPUT
+            "--engine",
+            metavar="spark|local",
+            envvar="SKYBAND_ENGINE",
+            help="What computes it: Spark on all cores, which needs Java and some seconds to "
+            "start, or this process. Both print the same.",
+            rich_help_panel=_OUTPUT,
         ),
-    ] = "local",
+    ] = "spark",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="MASTER",
+            help="How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
+            rich_help_panel=_OUTPUT,
+        ),
+    ] = None,
     format: Annotated[
         str | None,
         typer.Option(
@@ -172,7 +186,7 @@ def top(
     span = options.window(last, time, window, slide, offset, full)
     query = options.query(k, span, emit)
     asked = command.Asked(by, time, partition_by or [], options.algorithm(algorithm), query)
-    command.run(file, asked, engine, format, out)
+    command.run(file, asked, command.Engine(engine, master), format, out)
 
 
 @app.command()

@@ -7,6 +7,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 
+def tell(what: str) -> None:
+    """Say what takes a while, if stderr is a terminal."""
+    if sys.stderr.isatty():
+        print(f"skyband: {what}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Show that something is going on, and for how long, if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(what, total=None)
+        yield
+
+
 @contextmanager
 def rows_done(what: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
     """Give a function to call with the number of rows done since the last call.

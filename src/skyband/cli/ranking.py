@@ -65,10 +65,7 @@ def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboa
         columns: dict[str, Any] = {}
         if question.time is not None:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
-            if max(-(oldest or 0), newest or 0) >= _FARTHEST:
-                raise DataError(
-                    "a time beyond 2**60", "times closer to zero", "subtract a common start"
-                )
+            require_reach(oldest or 0, newest or 0)
             columns = {"ids": _own(batch, "row"), "times": _own(batch, "time")}
             columns["watermark"] = newest  # rows come sorted: nothing later is older
         found.add(monitor.push(_own(batch, "score"), **columns))
@@ -90,6 +87,12 @@ def _by_key(question: Question, batches: Iterator[pa.RecordBatch], found: Leader
     for part in engine.finish():
         found.add(part.ranked, part.key)
     return engine.dropped
+
+
+def require_reach(oldest: int, newest: int) -> None:
+    """Refuse times that window arithmetic could not carry."""
+    if max(-oldest, newest) >= _FARTHEST:
+        raise DataError("a time beyond 2**60", "times closer to zero", "subtract a common start")
 
 
 def _own(batch: pa.RecordBatch, name: str) -> Any:

@@ -95,6 +95,10 @@ class Source:
         self._connection.close()
         self._directory.cleanup()
 
+    def scratch(self) -> Path:
+        """A new directory for files that are needed as long as this one."""
+        return Path(tempfile.mkdtemp(dir=self._directory.name))
+
     def _spooled(self) -> Path:
         path = Path(self._directory.name) / "input"
         with path.open("wb") as file:

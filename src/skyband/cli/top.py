@@ -21,7 +21,28 @@ if TYPE_CHECKING:
     from skyband.cli.leaderboard import Leaderboard
 
 FORMATS = ("table", "csv", "json")
-ENGINES = ("local",)
+ENGINES = ("spark", "local")
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What computes the answers; ``master`` is where an embedded Spark runs."""
+
+    name: str
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        options.choice(self.name, "--engine", ENGINES)
+        if self.master is not None and self.name != "spark":
+            raise QueryError(
+                f"--master with --engine {self.name}", "--engine spark", "leave --master out"
+            )
+        if self.master is not None and not self.master.startswith("local"):
+            raise QueryError(
+                f"--master is {self.master!r}",
+                "a Spark on this machine, where the file is",
+                "write --master 'local[2]'; clusters are for top_k in skyband.spark",
+            )
 
 
 @dataclass(frozen=True)
@@ -49,9 +70,8 @@ def question(source: Source, asked: Asked) -> ranking.Question:
     return ranking.Question(asked.query, asked.algorithm, score, time, keys)
 
 
-def run(file: str, asked: Asked, engine: str, format: str | None, out: str | None) -> None:
+def run(file: str, asked: Asked, engine: Engine, format: str | None, out: str | None) -> None:
     """Read a file, rank its windows, print them."""
-    options.choice(engine, "--engine", ENGINES)
     if format is None:
         suffix = Path(out).suffix[1:] if out else ""
         format = suffix if suffix in FORMATS else "table"
@@ -60,19 +80,24 @@ def run(file: str, asked: Asked, engine: str, format: str | None, out: str | Non
         _check_out(out, file)
     with Source(file) as source:
         try:
-            board, values = _answer(source, asked)
+            board, values = _answer(source, asked, engine)
         except MisreadError:
             source.look_at_all()
-            board, values = _answer(source, asked)
+            board, values = _answer(source, asked, engine)
         with _opened(out) as stream:
             _print(stream, board, values, asked, format)
     tell_left_out(board.dropped)
 
 
-def _answer(source: Source, asked: Asked) -> tuple[Leaderboard, Cells]:
+def _answer(source: Source, asked: Asked, engine: Engine) -> tuple[Leaderboard, Cells]:
     checked = question(source, asked)
-    with progress.rows_done("ranking", source.known_rows) as watch:
-        board = ranking.rank(source, checked, watch)
+    if engine.name == "spark":
+        from skyband.cli import on_spark
+
+        board = on_spark.rank(source, checked, engine.master)
+    else:
+        with progress.rows_done("ranking", source.known_rows) as watch:
+            board = ranking.rank(source, checked, watch)
     with progress.rows_done("fetching ranked rows"):
         return board, cells(source, board.rows)
 

@@ -1,0 +1,178 @@
+"""The rows of a file as Parquet in a temporary directory, for Spark to rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skyband.cli.ranking import Question, require_reach
+from skyband.cli.reading import Source
+from skyband.intake import Dropped, score_column, time_column
+from skyband.panes import Panes
+from skyband.query import TimeWindow, TopK
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.order import Floats, Ints
+
+NAMES = ("key", "place", "row", "score")
+AFTER_ALL = 1 << 62
+"""The row number of a mark that ends a key: it sorts behind every row of its place."""
+
+_MANY = 200_000  # rows, of which another pass over them is worth its overhead
+_WORTH_IT = 4  # as many times more rows than can win
+_LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
+
+
+def stage(source: Source, question: Question, watch: Callable[[int], None]) -> Stage:
+    """Write what can be ranked. ``watch`` is told of the rows that were read."""
+    found = Stage(source.scratch(), question.query)
+    with _writer(found.rows) as rows:
+        for batch in source.rows(question.score, question.time, question.keys):
+            rows.write_batch(_batch(*found.take(batch)))
+            watch(batch.num_rows)
+    if found.ends is not None:
+        found.note_last()
+        last = np.array(found.last, np.int64).reshape(-1, 2)
+        nothing = np.full(len(last), np.nan)
+        with _writer(found.ends) as ends:
+            ends.write_batch(_batch(last[:, 0], last[:, 1], np.full(len(last), AFTER_ALL), nothing))
+    return found
+
+
+@dataclass
+class Stage:
+    """Maintains what is known of the rows that were written.
+
+    ``rows`` and ``ends`` are files of ``key, place, row, score``; ``place`` is a row's time, or its
+    arrival number within its key. Rows that cannot be ranked are left out, though they count among
+    the arrivals; so ``ends`` holds the last arrival of each key.
+    """
+
+    directory: Path
+    query: TopK
+    dropped: Dropped = field(default_factory=Dropped)
+    written: int = 0
+    steps: int = 0  # of all keys, in which there are rows
+    last: list[tuple[int, int]] = field(default_factory=list)  # arrival of each key
+    _read: int = 0
+    _newest: tuple[int, int] | None = None  # key and place of the newest row
+    _step: tuple[int, int] | None = None  # key and number of the newest step
+
+    @property
+    def rows(self) -> Path:
+        """The rows that can be ranked."""
+        return self.directory / "rows.parquet"
+
+    @property
+    def ends(self) -> Path | None:
+        """The last arrival of each key, for count windows."""
+        return None if self._timed else self.directory / "ends.parquet"
+
+    @property
+    def answers(self) -> Path:
+        """A directory for what was found."""
+        return self.directory / "answers"
+
+    @property
+    def prune(self) -> bool:
+        """Whether panes hold so many more rows than can win that their best should be found first.
+
+        A slide that does not divide the window has two panes in a step.
+        """
+        window, k = self.query.window, self.query.k
+        panes = self.steps * (2 if window.size % window.slide else 1)
+        return k <= _LARGEST and self.written >= max(_MANY, _WORTH_IT * k * panes)
+
+    @property
+    def _timed(self) -> bool:
+        return isinstance(self.query.window, TimeWindow)
+
+    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, Floats]:
+        """The key, place, row and score of those rows of a batch that can be ranked."""
+        count = batch.num_rows
+        names = batch.schema.names
+        column, null = score_column(batch.column("score"))
+        key = _whole(batch, "key") if "key" in names else np.zeros(count, np.int64)
+        row = (
+            _whole(batch, "row")
+            if "row" in names
+            else np.arange(self._read, self._read + count, dtype=np.int64)
+        )
+        self._read += count
+        there = np.ones(count, np.bool_)
+        if "time" in names:
+            place, missing = time_column(batch.column("time"), count, "tick")
+            if missing is not None:
+                there = ~missing
+                self.dropped.null_time += int(np.count_nonzero(missing))
+            require_reach(int(place.min(initial=0)), int(place.max(initial=0)))
+        else:
+            place = self._arrivals(key)
+        unranked = np.isnan(column) & there
+        nulls = 0 if null is None else int(np.count_nonzero(null & there))
+        self.dropped.null_score += nulls
+        self.dropped.nan_score += int(np.count_nonzero(unranked)) - nulls
+        there &= ~unranked
+        key, place, row = key[there], place[there], row[there]
+        self.written += len(key)
+        self._count_steps(key, place)
+        return key, place, row, column[there]
+
+    def _arrivals(self, key: Ints) -> Ints:
+        """Each row's arrival number within its key; rows come key by key."""
+        begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+        before = np.zeros(len(begins), np.int64)
+        if len(key) and self._newest is not None and self._newest[0] == key[0]:
+            before[0] = self._newest[1] + 1
+        counts = np.diff(np.append(begins, len(key)))
+        place: Ints = np.arange(len(key), dtype=np.int64) - np.repeat(begins - before, counts)
+        if len(key):
+            ends = begins[1:] - 1
+            if self._newest is not None and self._newest[0] != key[0]:
+                self.note_last()
+            self.last += zip(key[ends].tolist(), place[ends].tolist(), strict=True)
+            self._newest = (int(key[-1]), int(place[-1]))
+        return place
+
+    def note_last(self) -> None:
+        """The newest key has ended."""
+        if self._newest is not None:
+            self.last.append(self._newest)
+
+    def _count_steps(self, key: Ints, place: Ints) -> None:
+        if not len(key):
+            return
+        window = self.query.window
+        offset = window.offset if isinstance(window, TimeWindow) else 0
+        step = Panes(window.size, window.slide, offset).first_windows(place)
+        fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
+        self.steps += int(np.count_nonzero(fresh))
+        self.steps += (int(key[0]), int(step[0])) != self._step
+        self._step = (int(key[-1]), int(step[-1]))
+
+
+def _whole(batch: pa.RecordBatch, name: str) -> Ints:
+    return np.array(np.from_dlpack(batch.column(name)))
+
+
+def _writer(path: Path) -> pa.parquet.ParquetWriter:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    types = [pa.int64(), pa.int64(), pa.int64(), pa.float64()]
+    schema = pa.schema(list(zip(NAMES, types, strict=True)))
+    return parquet.ParquetWriter(path, schema, use_dictionary=False, write_statistics=False)
+
+
+def _batch(key: Ints, place: Ints, row: Ints, score: Floats) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column) for column in (key, place, row, score)], list(NAMES)
+    )

@@ -1,0 +1,206 @@
+"""The rows of a file, staged as Parquet, ranked on an embedded Spark.
+
+Where panes hold many more rows than can win, their best are found inside the JVM, in parallel, as
+on the pane path. What is left goes to the local engine, key by key, inside Python workers: count
+windows and time windows alike, over plain whole numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.errors import SkybandError
+from skyband.query import TimeWindow, TopK
+from skyband.spark import aggregation
+from skyband.spark.asked import Asked
+from skyband.spark.question import question
+from skyband.spark.session import FAILURES, log_file, said, session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.order import Ints
+    from skyband.partitioned import RankedByKey
+
+ROWS = "key bigint, place bigint, row bigint, score double"
+"""Rows that can be ranked; ``place`` is a time, or an arrival number within the key."""
+
+WINDOWS = "key bigint, end bigint, rows array<bigint>, scores array<double>"
+CHANGES = ", ranks array<bigint>, previous array<bigint>"
+
+_BATCH = 32_768
+_ANSWERS = 2_000_000  # ranked rows that one push should not exceed
+
+Batches = Iterator["pa.RecordBatch"]
+
+
+class Staged(NamedTuple):
+    """Where the rows of a file are; ``ends`` holds, for count windows, each key's last arrival.
+
+    ``prune`` says that panes hold far more rows than can win.
+    """
+
+    rows: Path
+    ends: Path | None
+    prune: bool
+
+
+@contextmanager
+def embedded(master: str | None) -> Iterator[SparkSession]:
+    """The session that is running, or one of our own, which ends with the block.
+
+    Whatever fails on Spark is told in one line; what Spark had to say is kept then.
+    """
+    running = SparkSession.getActiveSession()
+    spark = running or session(master)
+    try:
+        yield spark
+    except FAILURES as error:
+        raise _told(error, None if running else log_file()) from error
+    finally:
+        if running is None:
+            spark.stop()
+    if running is None:
+        log_file().unlink(missing_ok=True)
+
+
+def ranked_windows(
+    spark: SparkSession, staged: Staged, query: TopK, algorithm: str, out: Path
+) -> Iterator[RankedByKey]:
+    """The ranked windows of staged rows; ``out`` is a directory that does not exist yet."""
+    rows = spark.read.schema(ROWS).parquet(_uri(staged.rows))
+    if staged.prune:
+        rows = best_of_panes(rows, query)
+    if staged.ends is not None:
+        rows = rows.unionByName(spark.read.schema(ROWS).parquet(_uri(staged.ends)))
+    changes = CHANGES if query.emit == "changes" else ""
+    (
+        rows.repartition("key")
+        .sortWithinPartitions("key", "place", "row")
+        .mapInArrow(answerer(query, algorithm), WINDOWS + changes)
+        .write.parquet(_uri(out))
+    )
+    return _read(out, query)
+
+
+def best_of_panes(rows: DataFrame, query: TopK) -> DataFrame:
+    """Only the rows that are among the k best of their pane: no other can ever be in an answer."""
+    window = query.window
+    offset = window.offset if isinstance(window, TimeWindow) else 0
+    asked = Asked(
+        k=query.k,
+        by="score",
+        window=window.size,
+        slide=window.slide,
+        sequence="at",
+        partition_by="key",
+        id="row",
+        keep=["row", "place"],
+    )
+    shifted = rows.withColumn("at", F.col("place") - F.lit(offset % window.slide))
+    checked = question(shifted, asked)
+    placed = aggregation.labelled(aggregation.placed(shifted, checked), checked)
+    panes = aggregation.panes(placed, checked)
+    found = panes.select("key_0", F.inline(F.arrays_zip("scores", "kept_0", "kept_1")))
+    return found.toDF("key", "score", "row", "place")
+
+
+def answerer(query: TopK, algorithm: str) -> Callable[[Batches], Batches]:
+    """A function from sorted rows of some keys to their ranked windows."""
+    step = max(256, min(_BATCH, _ANSWERS // min(query.k, query.window.size)))
+
+    def answer(batches: Batches) -> Batches:
+        from skyband.partitioned import Partitioned
+
+        engine = Partitioned(query, algorithm)
+        for whole in batches:
+            for low in range(0, whole.num_rows, step):
+                batch = whole.slice(low, step)
+                scores = np.array(np.from_dlpack(batch.column("score").fill_null(np.nan)))
+                for found in engine.push(
+                    scores,
+                    keys=_own(batch, "key"),
+                    ids=_own(batch, "row"),
+                    times=_own(batch, "place"),
+                ):
+                    yield _written(found)
+        for found in engine.finish():
+            yield _written(found)
+
+    return answer
+
+
+def _own(batch: pa.RecordBatch, name: str) -> Ints:
+    """A column as an array that may be written to, as kernels want it."""
+    return np.array(np.from_dlpack(batch.column(name)))
+
+
+def _written(found: RankedByKey) -> pa.RecordBatch:
+    """Ranked windows as a batch of :data:`WINDOWS`, one row per window."""
+    import pyarrow as pa
+
+    ranked = found.ranked
+    columns = {"rows": ranked.id, "scores": ranked.score}
+    if ranked.ranks is not None and ranked.previous_rank is not None:
+        columns |= {"ranks": ranked.ranks, "previous": ranked.previous_rank}
+    offsets = pa.array(ranked.offsets.astype(np.int32))
+    lists = [pa.ListArray.from_arrays(offsets, pa.array(values)) for values in columns.values()]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(found.key), pa.array(ranked.window_end), *lists], ["key", "end", *columns]
+    )
+
+
+def _read(directory: Path, query: TopK) -> Iterator[RankedByKey]:
+    """Ranked windows from the files that Spark wrote."""
+    from pyarrow import parquet
+
+    for file in sorted(directory.glob("*.parquet")):
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches():
+                yield _ranked(batch, query)
+
+
+def _ranked(batch: pa.RecordBatch, query: TopK) -> RankedByKey:
+    from skyband.partitioned import RankedByKey
+    from skyband.results import Ranked
+
+    end = _own(batch, "end")
+    start = end - query.window.size
+    timed = isinstance(query.window, TimeWindow)
+    offsets = np.from_dlpack(batch.column("rows").offsets).astype(np.int64)
+    flat = {
+        name: np.array(np.from_dlpack(batch.column(name).flatten()))
+        for name in batch.schema.names[2:]
+    }
+    ranked = Ranked(
+        window_start=start if timed else np.maximum(start, 0),
+        window_end=end,
+        offsets=offsets - offsets[0],
+        score=flat["scores"],
+        id=flat["rows"],
+        ranks=flat.get("ranks"),
+        previous_rank=flat.get("previous"),
+    )
+    return RankedByKey(_own(batch, "key"), ranked)
+
+
+def _told(error: Exception, log: Path | None) -> SkybandError:
+    """What failed on Spark, in one line: the words of a worker if it refused the data."""
+    refused = re.search(r"^skyband\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
+    if refused is not None:
+        return SkybandError(refused[1])
+    words = "" if log is None else f"its own words are in {log}; "
+    return SkybandError(f"Spark failed: {said(error)}", fix=f"{words}try --engine local")
+
+
+def _uri(path: Path) -> str:
+    """A path of this machine, whatever Spark's own file system is."""
+    return f"file:{path}"

@@ -1,0 +1,279 @@
+"""``skyband top`` prints the same, byte for byte, whether Spark or the local engine computed it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import math
+import os
+from datetime import UTC, date, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import csv, parquet
+
+from skyband import TopK
+from skyband.cli import options, staging, top
+from tests.command_line import COMPILING, Runner, process
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def run(spark, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture(params=[False, True], ids=["whole", "pruned"])
+def pruned(request, monkeypatch):
+    """Whether Spark finds the best of each pane first; either way answers are the same."""
+    monkeypatch.setattr(staging.Stage, "prune", request.param)
+
+
+def both(run, *words, stdin=None):
+    """What both engines print."""
+    local = run("top", *words, "--engine", "local", stdin=stdin)
+    spark = run("top", *words, "--engine", "spark", stdin=stdin)
+    assert spark == local
+    assert local.code == 0
+    return local
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """300 rows with ties, NULL and NaN scores, NULL keys and times, and times in any order."""
+    rng = np.random.default_rng(6)
+    rows = 300
+    price = [None if rng.random() < 0.05 else float(rng.integers(0, 9)) / 4 for _ in range(rows)]
+    tick = [
+        None if at % 50 == 3 else int(value) for at, value in enumerate(rng.integers(-90, 90, rows))
+    ]
+    start = datetime(1969, 12, 31, 23, 59, tzinfo=UTC)
+    moments = [
+        None if t is None else start + timedelta(seconds=t, microseconds=t % 3) for t in tick
+    ]
+    table = pa.table(
+        {
+            "price": [math.nan if at % 40 == 7 else value for at, value in enumerate(price)],
+            "volume": rng.integers(-3, 5, rows),
+            "sector": [[None, "tech", "", "Öl", "energy"][at] for at in rng.integers(0, 5, rows)],
+            "tick": pa.array(tick, pa.int64()),
+            "ts": pa.array(moments, pa.timestamp("us", "UTC")),
+            "day": [date(2024, 2, 20) + timedelta(days=int(d)) for d in rng.integers(0, 20, rows)],
+        }
+    )
+    folder = tmp_path_factory.mktemp("files")
+    parquet.write_table(table, folder / "stream.parquet", row_group_size=17)
+    csv.write_csv(table, folder / "stream.csv")
+    with (folder / "stream.jsonl").open("w") as file:
+        for row in table.to_pylist():
+            known = {name: value for name, value in row.items() if value == value}
+            file.write(json.dumps(known, default=str) + "\n")
+    return folder
+
+
+COUNTED = ["--last", 20, "--slide", 5]
+UNEVEN = ["--last", 23, "--slide", 7]
+TICKS = ["--time", "tick", "--window", 30, "--slide", 10]
+ODD_TICKS = ["--time", "tick", "--window", 25, "--slide", 7, "--offset", -3]
+TIMED = ["--time", "ts", "--window", "1 minute", "--slide", "25 s", "--offset", "3 seconds"]
+KEYED = ["--partition-by", "sector"]
+CHANGES = ["--emit", "changes"]
+
+
+@pytest.mark.usefixtures("pruned")
+@pytest.mark.parametrize(
+    "words",
+    [
+        UNEVEN,
+        [*COUNTED, *KEYED, "--full", *CHANGES],
+        [*TIMED, *CHANGES],
+        [*ODD_TICKS, *KEYED, "--partition-by", "volume"],
+    ],
+    ids=["count", "changes of keys, once full", "changes in time", "ticks of two keys"],
+)
+def test_windows(run, files, words):
+    words = [files / "stream.parquet", "--k", 3, "--by", "price * volume", *words]
+    ran = both(run, *words, "--format", "csv")
+    assert len(ran.rows) >= 40
+    assert "with a NaN score" in ran.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["stream.csv", *COUNTED, *CHANGES, "--format", "csv"],
+        ["stream.jsonl", *UNEVEN, *KEYED, "--format", "json"],
+        ["stream.parquet", *COUNTED, "--full", "--format", "table"],
+        ["stream.csv", *TIMED, *KEYED, *CHANGES, "--format", "json"],
+        ["stream.jsonl", *ODD_TICKS, *CHANGES, "--format", "csv"],
+        ["stream.parquet", "--time", "day", "--window", "3 days", "--format", "csv"],
+        ["stream.parquet", *TICKS, *KEYED, *CHANGES, "--format", "table"],
+        ["stream.parquet", "--last", 300, "--slide", 299, "--format", "csv"],
+        ["stream.parquet", "--last", 9, "--slide", 1, "--algorithm", "mintopk", "--format", "csv"],
+    ],
+    ids=lambda words: " ".join(map(str, words[:2] + words[-1:])),
+)
+def test_files_and_formats(run, files, words):
+    file, *words = words
+    assert both(run, files / file, "--k", 4, "--by", "price * volume", *words).out
+
+
+def test_standard_input(run, files):
+    data = (files / "stream.csv").read_bytes()
+    both(run, "-", "--k", 2, "--by", "price", *COUNTED, "--format", "csv", stdin=data)
+
+
+@pytest.mark.usefixtures("pruned")
+def test_more_than_there_is(run, files):
+    words = ["--k", 5_000, "--by", "price", *UNEVEN, *KEYED, "--format", "csv"]
+    assert len(both(run, files / "stream.parquet", *words).rows) > 500
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("v,t\n", ["--last", 3]),
+        ("v,t\n", ["--time", "t", "--window", "1 hour"]),
+        ("v,t\n1,2\n2,3\n", ["--last", 3]),
+        ("v,t\n,2\nnan,3\n", ["--last", 1]),
+    ],
+    ids=["no rows", "no times", "no whole window", "no scores"],
+)
+def test_nothing_to_rank(run, text, words):
+    ran = both(run, "-", "--by", "v", *words, "--format", "csv", stdin=text)
+    assert ran.rows == []
+
+
+def test_a_type_that_only_the_last_row_tells(run):
+    text = "v,w\n" + "1,2\n" * 30_000 + "2.5,x\n"
+    words = ["--k", 1, "--by", "v", "--last", 30_001, "--format", "csv"]
+    assert both(run, "-", *words, stdin=text).out.splitlines()[1] == "0,30001,1,2.5,30000,2.5,x"
+
+
+def test_many_rows_are_pruned(run, tmp_path, monkeypatch):
+    """Enough of them that Spark looks for the best of each pane, in several tasks."""
+    rows = 250_000
+    rng = np.random.default_rng(3)
+    columns = {"v": rng.integers(0, 99, rows), "t": rng.permutation(rows), "p": np.arange(rows) % 3}
+    parquet.write_table(pa.table(columns), tmp_path / "many.parquet")
+    pruned = []
+    monkeypatch.setattr("skyband.cli.on_spark.stage", _noting(pruned))
+    for words in (["--last", 20_000, "--slide", 3_000], ["--time", "t", "--window", 50_000]):
+        both(run, tmp_path / "many.parquet", "--k", 9, "--by", "v", *words, "--format", "csv")
+    both(run, tmp_path / "many.parquet", "--by", "v", "--last", 9, *CHANGES, "--format", "csv")
+    assert pruned == [True, True, False]
+
+
+def _noting(pruned):
+    def noting(*arguments):
+        found = staging.stage(*arguments)
+        pruned.append(found.prune)
+        return found
+
+    return noting
+
+
+SCORES = st.sampled_from([None, math.nan, math.inf, -math.inf, -0.0, 0.0, 1.0, 2.0, 2.5])
+ROWS = st.tuples(
+    SCORES, st.one_of(st.none(), st.integers(-40, 40)), st.sampled_from([None, "a", "b"])
+)
+
+
+@st.composite
+def asked(draw):
+    size = draw(st.integers(1, 25))
+    slide = draw(st.integers(1, size))
+    full = ["--full"] if draw(st.booleans()) else []
+    window = options.window(str(size), None, None, str(slide), None, bool(full))
+    time = None
+    if draw(st.booleans()):
+        time, offset = "t", str(draw(st.integers(-9, 9)))
+        window = options.window(None, time, str(size), str(slide), offset, False)
+    query = TopK(draw(st.integers(1, 6)), window, draw(st.sampled_from(["all", "changes"])))
+    keys = ["p"] if draw(st.booleans()) else []
+    return top.Asked("v", time, keys, "auto", query)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(ROWS, max_size=60), asked(), st.booleans())
+def test_any_query_over_any_rows(spark, tmp_path, rows, asked, prune):
+    types = {"v": pa.float64(), "t": pa.int64(), "p": pa.string()}
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    arrays = [pa.array(column, type) for column, type in zip(columns, types.values(), strict=True)]
+    parquet.write_table(pa.table(dict(zip(types, arrays, strict=True))), tmp_path / "in.parquet")
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(staging.Stage, "prune", prune)
+        for engine in ("local", "spark"):
+            out, told = tmp_path / f"{engine}.csv", io.StringIO()
+            with contextlib.redirect_stderr(told):
+                top.run(str(tmp_path / "in.parquet"), asked, top.Engine(engine), None, str(out))
+            found.append((out.read_bytes(), COMPILING.sub("", told.getvalue())))
+    assert found[0] == found[1]
+
+
+# ---------------------------------------------------------------- what can go wrong
+
+
+def test_without_java(run, files, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    words = ["top", files / "stream.csv", "--by", "price", "--last", 5]
+    assert "rank files with --engine local" in run.fails(*words, "--engine", "spark")
+    assert run(*words, "--engine", "local").code == 0
+
+
+def test_what_is_wrong_with_the_file_comes_first(run):
+    words = ["--time", "t", "--window", 10, "--engine", "spark"]
+    assert "did you mean 'v'" in run.fails("top", "-", "--by", "vv", *words, stdin="v,t\n1,2\n")
+    for far in (2**60, -(2**60)):
+        text = f"v,t\n1,{far}\n2,3\n"
+        assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *words, stdin=text)
+
+
+def test_masters(run, files):
+    words = ["top", files / "stream.csv", "--by", "price", "--last", 5, "--master"]
+    assert "leave --master out" in run.fails(*words, "local[1]", "--engine", "local")
+    assert "on this machine" in run.fails(*words, "spark://host:7077", "--engine", "spark")
+
+
+def test_what_workers_refuse_is_told_in_their_words(run):
+    words = ["--by", "v", "--time", "t", "--window", 10**9, "--slide", 1]
+    told = [
+        run.fails("top", "-", *words, "--engine", engine, stdin="v,t\n1,2\n")
+        for engine in ("local", "spark")
+    ]
+    assert told[0] == told[1]
+    assert "a batch that completes 1,000,000,000 windows" in told[0]
+
+
+@pytest.mark.cli
+def test_a_process_of_its_own_runs_spark(files, tmp_path, monkeypatch):
+    """Spark is the default; it says nothing, and leaves nothing."""
+    monkeypatch.delenv("SKYBAND_ENGINE", raising=False)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = ["top", "-", "--k", 3, "--by", "price", *TIMED, *KEYED, "--format", "csv"]
+    data = (files / "stream.csv").read_bytes()
+    spark = process(*words, "--master", "local[1]", input=data)
+    local = process(*words, "--engine", "local", input=data)
+    assert (spark.returncode, spark.stdout) == (0, local.stdout)
+    assert COMPILING.sub("", spark.stderr.decode()) == COMPILING.sub("", local.stderr.decode())
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.cli
+def test_a_spark_that_does_not_start(files, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    words = ["--by", "price", "--last", 5, "--engine", "spark", "--master", "local[none]"]
+    done = process("top", files / "stream.csv", *words)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"skyband: Spark did not start on local[none]")
+    assert done.stderr.count(b"\n") == 1
+    (log,) = tmp_path.iterdir()  # it holds what Spark had to say
+    assert str(log).encode() in done.stderr
