@@ -89,7 +89,7 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         (["--last", "2", "--algorithm", "mintop"], "fix: write --algorithm mintopk"),
         (["--last", "2", "--emit", "change"], "fix: write --emit changes"),
         (["--last", "2", "--format", "cvs"], "fix: write --format csv"),
-        (["--last", "2", "--engine", "flink"], "--engine is 'flink'"),
+        (["--last", "2", "--engine", "flink"], "--engine is 'flink'; expected one of spark, local"),
         (["--last", "2", "--partition-by", "sectr"], "did you mean 'sector'?"),
         (["--last", "2", *WINDOW], "both --last and --window"),
         (["--last", "2", "--time", "ts"], "both --last and --time"),
@@ -171,6 +171,34 @@ def test_times_beyond_all_bounds(run):
     words = ["--by", "v", "--time", "t", "--window", "10"]
     assert "2**60" in run.fails("top", "-", *words, stdin=text)
     assert "2**60" in run.fails("top", "-", *words, "--partition-by", "v", stdin=text)
+
+
+def test_without_java(run, trades, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    words = ["top", trades, "--by", "price", "--last", 5]
+    assert "rank files with --engine local" in run.fails(*words, "--engine", "spark")
+    assert run(*words, "--engine", "local").code == 0
+
+
+def test_what_is_wrong_with_the_file_is_told_before_spark_starts(run):
+    words = ["--time", "t", "--window", 10, "--engine", "spark"]
+    assert "did you mean 'v'" in run.fails("top", "-", "--by", "vv", *words, stdin="v,t\n1,2\n")
+    for far in (2**60, -(2**60)):
+        text = f"v,t\n1,{far}\n2,3\n"
+        assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *words, stdin=text)
+
+
+def test_an_engine_for_all_runs(run, trades, monkeypatch):
+    monkeypatch.setenv("SKYBAND_ENGINE", "spork")
+    assert "fix: write --engine spark" in run.fails("top", trades, "--by", "price", "--last", 2)
+    assert "SKYBAND_ENGINE" in run("top", "--help").out
+
+
+def test_masters(run, trades):
+    words = ["top", trades, "--by", "price", "--last", 5, "--master"]
+    assert "leave --master out" in run.fails(*words, "local[1]", "--engine", "local")
+    assert "on this machine" in run.fails(*words, "spark://host:7077", "--engine", "spark")
 
 
 def test_unexpected_errors_are_not_hidden(run, monkeypatch):

@@ -221,28 +221,6 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, asked, prune):
 # ---------------------------------------------------------------- what can go wrong
 
 
-def test_without_java(run, files, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    words = ["top", files / "stream.csv", "--by", "price", "--last", 5]
-    assert "rank files with --engine local" in run.fails(*words, "--engine", "spark")
-    assert run(*words, "--engine", "local").code == 0
-
-
-def test_what_is_wrong_with_the_file_comes_first(run):
-    words = ["--time", "t", "--window", 10, "--engine", "spark"]
-    assert "did you mean 'v'" in run.fails("top", "-", "--by", "vv", *words, stdin="v,t\n1,2\n")
-    for far in (2**60, -(2**60)):
-        text = f"v,t\n1,{far}\n2,3\n"
-        assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *words, stdin=text)
-
-
-def test_masters(run, files):
-    words = ["top", files / "stream.csv", "--by", "price", "--last", 5, "--master"]
-    assert "leave --master out" in run.fails(*words, "local[1]", "--engine", "local")
-    assert "on this machine" in run.fails(*words, "spark://host:7077", "--engine", "spark")
-
-
 def test_what_workers_refuse_is_told_in_their_words(run):
     words = ["--by", "v", "--time", "t", "--window", 10**9, "--slide", 1]
     told = [
