@@ -39,6 +39,8 @@ CHANGES = ", ranks array<bigint>, previous array<bigint>"
 _BATCH = 32_768
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 
+_REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
+
 Batches = Iterator["pa.RecordBatch"]
 
 
@@ -57,17 +59,35 @@ class Staged(NamedTuple):
 def embedded(master: str | None) -> Iterator[SparkSession]:
     """The session that is running, or one of our own, which ends with the block.
 
-    Whatever fails on Spark is told in one line; what Spark had to say is kept then.
+    Whatever fails on Spark is told in one line, in the words of a worker if it refused the data.
+    What Spark had to say is kept only if it failed.
     """
-    running = SparkSession.getActiveSession()
-    spark = running or session(master)
+    running = spark = SparkSession.getActiveSession()
     try:
+        if spark is None:
+            spark = session(master)
         yield spark
     except FAILURES as error:
-        raise _told(error, None if running else log_file()) from error
+        refused = _REFUSED.search(str(error))
+        if refused is not None:
+            _forget_log(running)
+            raise SkybandError(refused[1]) from None
+        words = "" if running else f"its own words are in {log_file()}; "
+        raise SkybandError(
+            f"Spark failed: {said(error)}", fix=f"{words}try --engine local"
+        ) from error
+    except KeyboardInterrupt:
+        _forget_log(running)
+        raise
+    else:
+        _forget_log(running)
     finally:
-        if running is None:
+        if running is None and spark is not None:
             spark.stop()
+
+
+def _forget_log(running: SparkSession | None) -> None:
+    """Nobody needs the words of a session of our own that did what it should."""
     if running is None:
         log_file().unlink(missing_ok=True)
 
@@ -190,15 +210,6 @@ def _ranked(batch: pa.RecordBatch, query: TopK) -> RankedByKey:
         previous_rank=flat.get("previous"),
     )
     return RankedByKey(_own(batch, "key"), ranked)
-
-
-def _told(error: Exception, log: Path | None) -> SkybandError:
-    """What failed on Spark, in one line: the words of a worker if it refused the data."""
-    refused = re.search(r"^skyband\.errors\.\w+: (.+)$", str(error), re.MULTILINE)
-    if refused is not None:
-        return SkybandError(refused[1])
-    words = "" if log is None else f"its own words are in {log}; "
-    return SkybandError(f"Spark failed: {said(error)}", fix=f"{words}try --engine local")
 
 
 def _uri(path: Path) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -81,7 +83,7 @@ def session(
         builder = builder.config(name, value)
     path = log_file() if log is None else Path(log)
     try:
-        with _chatter_to(path):
+        with _interrupts_later(), _chatter_to(path):
             return builder.getOrCreate()
     except (*FAILURES, RuntimeError) as error:
         raise SkybandError(
@@ -120,6 +122,27 @@ def _memory() -> str:
     """A quarter of the machine's memory, 1 to 4 GiB."""
     whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 30
     return f"{max(1, min(4, whole // 4))}g"
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Hold Ctrl-C back: a Java that is abandoned while it starts would never end."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    seen: list[int] = []
+
+    def note(number: int, frame: object) -> None:
+        seen.append(number)
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:  # else Spark has put its own there
+            signal.signal(signal.SIGINT, before)
+    if seen:
+        raise KeyboardInterrupt
 
 
 @contextmanager
