@@ -7,6 +7,7 @@ import io
 import json
 import math
 import os
+import signal
 from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
@@ -18,6 +19,7 @@ from pyarrow import csv, parquet
 
 from skyband import TopK
 from skyband.cli import options, staging, top
+from skyband.spark.session import _interrupts_later
 from tests.command_line import COMPILING, Runner, process
 
 pytestmark = pytest.mark.spark
@@ -229,6 +231,21 @@ def test_what_workers_refuse_is_told_in_their_words(run):
     ]
     assert told[0] == told[1]
     assert "a batch that completes 1,000,000,000 windows" in told[0]
+
+
+def test_an_interrupt_waits_until_spark_has_started():
+    """Java that starts while nobody waits for it would run for ever."""
+    before, done = signal.getsignal(signal.SIGINT), []
+
+    def start():
+        with _interrupts_later():
+            signal.raise_signal(signal.SIGINT)
+            done.append("started")
+
+    with pytest.raises(KeyboardInterrupt):
+        start()
+    assert done == ["started"]
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 @pytest.mark.cli
