@@ -22,7 +22,7 @@ def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
         found = stage(source, question, watch)
     board.dropped = found.dropped
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
-    with embedded(master) as spark, progress.waiting("ranking on Spark"):
+    with embedded(master, found.written) as spark, progress.waiting("ranking on Spark"):
         staged = Staged(found.rows, found.ends, found.prune)
         for part in ranked_windows(
             spark, staged, question.query, question.algorithm, found.answers

@@ -39,6 +39,10 @@ CHANGES = ", ranks array<bigint>, previous array<bigint>"
 _BATCH = 32_768
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 
+_MANY = 1_000_000  # rows, whose ranking lasts longer than the start of Spark
+_BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+"""Java that compiles in haste: it starts with half the work, and is slower in the long run."""
+
 _REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
 
 Batches = Iterator["pa.RecordBatch"]
@@ -56,8 +60,8 @@ class Staged(NamedTuple):
 
 
 @contextmanager
-def embedded(master: str | None) -> Iterator[SparkSession]:
-    """The session that is running, or one of our own, which ends with the block.
+def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
+    """The session that is running, or one of our own for so many rows; it ends with the block.
 
     Whatever fails on Spark is told in one line, in the words of a worker if it refused the data.
     What Spark had to say is kept only if it failed.
@@ -65,7 +69,7 @@ def embedded(master: str | None) -> Iterator[SparkSession]:
     running = spark = SparkSession.getActiveSession()
     try:
         if spark is None:
-            spark = session(master)
+            spark = session(master, settings=_BRIEF if rows < _MANY else None)
         yield spark
     except FAILURES as error:
         refused = _REFUSED.search(str(error))
