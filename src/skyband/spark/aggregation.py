@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, FloatType
 
-from skyband.spark.carried import carried
+from skyband.spark.carried import Carried, carried
 from skyband.spark.clock import Clock
 from skyband.spark.question import Question
 
@@ -37,7 +38,7 @@ def placed(df: DataFrame, question: Question) -> DataFrame:
     at = F.col(quoted(question.at))
     if question.timed or question.arrival:
         at = F.unix_micros(at.cast("timestamp") if question.ntz else at)
-    keys = [F.col(quoted(name)).alias(f"key_{i}") for i, name in enumerate(question.keys)]
+    keys = [_key(column).alias(f"key_{i}") for i, column in enumerate(question.key_columns)]
     return df.select(
         *(keys or [F.lit(0).alias(ALL)]),
         question.score.alias(SCORE),
@@ -52,6 +53,14 @@ def placed(df: DataFrame, question: Question) -> DataFrame:
         ),
         *(F.col(quoted(name)).alias(f"same_{i}") for i, name in enumerate(question.deduplicate)),
     )
+
+
+def _key(column: Carried) -> Column:
+    """A key as it travels; -0.0 and 0.0 are one key, as for Spark's own groups."""
+    packed = column.pack(F.col(quoted(column.name)))
+    if isinstance(column.type, (DoubleType, FloatType)):
+        return packed + F.lit(0.0).cast(column.type)
+    return packed
 
 
 def labelled(rows: DataFrame, question: Question) -> DataFrame:

@@ -100,6 +100,13 @@ def _plain_inside(type: DataType) -> bool:
     return isinstance(type, _PLAIN)
 
 
+def groupable(type: DataType) -> bool:
+    """Whether a stream can keep state by a column of this type."""
+    if isinstance(type, StructType):
+        return all(isinstance(field.dataType, _PLAIN) for field in type.fields)
+    return isinstance(type, (*_PLAIN, DateType, TimestampType, TimestampNTZType))
+
+
 def orderable(type: DataType) -> bool:
     """Whether Spark can sort by a column of this type."""
     if isinstance(type, ArrayType):

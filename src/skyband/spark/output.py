@@ -25,7 +25,10 @@ def ranked(answers: DataFrame, question: Question) -> DataFrame:
     rank = F.nullif(row["ranks"], F.lit(0)) if changes else F.col("place") + 1
     return rows.select(
         F.col("window"),
-        *(F.col(f"key_{i}").alias(name) for i, name in enumerate(question.keys)),
+        *(
+            column.unpack(F.col(f"key_{i}")).alias(column.name)
+            for i, column in enumerate(question.key_columns)
+        ),
         rank.cast("int").alias("rank", metadata={"skyband": question.description()}),
         row["scores"].alias("score"),
         *(_change(row) if changes else []),

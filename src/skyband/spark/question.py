@@ -6,12 +6,12 @@ import hashlib
 import json
 import sys
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from difflib import get_close_matches
 from typing import Any
 
+import numpy as np
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -20,63 +20,22 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     NumericType,
+    StringType,
     StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from skyband.durations import Duration, microseconds
+from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError
-from skyband.query import CountWindow, TimeWindow, TopK, last
-from skyband.spark.carried import Carried, carried, orderable
+from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.spark.asked import Asked, Names
+from skyband.spark.carried import Carried, carried, groupable, orderable
 from skyband.spark.hints import suggestion
 
 MOST = 100_000
 MANY = 10_000
 RESERVED = ("window", "rank", "score", "change", "previous_rank")
-Names = str | Sequence[str]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What :func:`skyband.spark.top_k` was asked, as it was written."""
-
-    k: int
-    by: str | Column
-    window: Any
-    time: str | None = None
-    slide: Any = None
-    offset: Any = None
-    sequence: str | None = None
-    partition_by: Names | None = None
-    id: Names | None = None
-    keep: Names | None = None
-    emit: str = "all"
-    delay: Any = None
-    skew: Duration | None = "1 hour"
-    deduplicate_by: Names | None = None
-    algorithm: str = "auto"
-    full: bool = False
-    drain: str | None = None
-
-    def query(self) -> TopK:
-        """The query object, which validates itself."""
-        counted = isinstance(self.window, int) and not isinstance(self.window, bool)
-        if not counted and not isinstance(self.window, (str, timedelta)):
-            raise QueryError(
-                f"window is {self.window!r}",
-                "a duration such as '1 hour', or a number of rows",
-                "write window='1 hour', slide='1 minute'",
-            )
-        if counted:
-            window = last(
-                count=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
-            )
-        else:
-            window = last(
-                time=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
-            )
-        return TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -94,6 +53,7 @@ class Question:
     at: str
     ntz: bool
     keys: tuple[str, ...]
+    key_columns: tuple[Carried, ...]
     ties: tuple[str, ...]
     tie_types: tuple[DataType, ...]
     kept: tuple[Carried, ...]
@@ -149,6 +109,12 @@ class Question:
 
 def question(df: DataFrame, asked: Asked) -> Question:
     """Check a query against a DataFrame; raises before any row is read."""
+    if not isinstance(df, DataFrame):
+        raise QueryError(
+            f"df is {type(df).__name__}",
+            "a Spark DataFrame",
+            "write spark.createDataFrame(...), or spark.read or spark.readStream",
+        )
     query = asked.query()
     _check_k(query.k)
     schema = df.schema
@@ -163,6 +129,8 @@ def question(df: DataFrame, asked: Asked) -> Question:
     for name in ids:
         if not orderable(schema[name].dataType):
             raise DataError(f"id {name!r} cannot be sorted", "a column of numbers or texts")
+    same = _columns(schema, asked.deduplicate_by, "deduplicate_by")
+    _check_spelling(df, {at, *keys, *ties, *same, *(column.name for column in kept)})
     return Question(
         asked,
         query,
@@ -170,13 +138,28 @@ def question(df: DataFrame, asked: Asked) -> Question:
         at,
         ntz,
         keys,
+        tuple(_key(name, schema[name].dataType) for name in keys),
         ties,
         tuple(carried(name, schema[name].dataType).travels for name in ties),
         kept,
-        _delay(asked, query),
-        None if asked.skew is None else microseconds(asked.skew, "skew"),
-        _columns(schema, asked.deduplicate_by, "deduplicate_by"),
+        _delay(asked),
+        None if asked.skew is None else _duration(asked.skew, "skew", "1 hour"),
+        same,
     )
+
+
+def _check_spelling(df: DataFrame, names: set[str]) -> None:
+    """Refuse columns that Spark could not tell apart by name."""
+    known = [name.lower() for name in df.columns]
+    twice = sorted(name for name in names if known.count(name.lower()) > 1)
+    exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" if twice else False
+    for name in twice:
+        if not exact or df.columns.count(name) > 1:
+            raise DataError(
+                f"there are {known.count(name.lower())} columns {name!r}",
+                "columns of different names",
+                "rename them before",
+            )
 
 
 def _check_k(k: int) -> None:
@@ -197,7 +180,10 @@ def _score(df: DataFrame, by: Any) -> Column:
         raise QueryError("by is empty", "a Column or SQL text", "write by='price * volume'")
     try:
         column = F.expr(by) if isinstance(by, str) else by
-        found = df.select(column.alias("score")).schema["score"].dataType
+        found = df.select("*", column.alias("score")).schema.fields[-1].dataType
+        score = column.cast("double") + F.lit(0.0)
+        if isinstance(found, NumericType):
+            _ = df.select(score).schema  # Spark refuses what makes several rows of one
     except PySparkException as error:
         raise QueryError(
             f"by {_shown(by)} cannot be evaluated: {first_line(error)}",
@@ -207,14 +193,14 @@ def _score(df: DataFrame, by: Any) -> Column:
         raise DataError(
             f"by {_shown(by)} is of type {found.simpleString()}",
             "a number",
-            f"write try_cast({_shown(by)} AS DOUBLE)" if found.simpleString() == "string" else "",
+            f"write try_cast({by} AS DOUBLE)" if isinstance(found, StringType) else "",
         )
     if isinstance(by, str):
         numbers = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
         hint = suggestion(by, numbers)
         if hint:
             _warn(hint)
-    return column.cast("double") + F.lit(0.0)
+    return score
 
 
 def _warn(text: str) -> None:
@@ -270,12 +256,23 @@ def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
     )
 
 
+def _key(name: str, type: DataType) -> Carried:
+    """How a key travels; on a stream it must be a plain value, or a struct of such."""
+    if not groupable(type):
+        raise DataError(
+            f"partition_by {name!r} is of type {type.simpleString()}",
+            "columns of plain types, and structs of numbers and texts",
+            f"partition by one of its parts, or by to_json({name})",
+        )
+    return carried(name, type)
+
+
 def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carried, ...]:
     if asked.keep is None:
         names = tuple(
             name
             for name in schema.names
-            if name not in keys and not (name == "score" and asked.by == "score")
+            if name not in keys and not (name.lower() == "score" and _names_score(asked.by))
         )
         fix = "name the columns to keep: keep=[...]"
     else:
@@ -290,8 +287,7 @@ def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carr
     return tuple(carried(name, schema[name].dataType) for name in names)
 
 
-def _delay(asked: Asked, query: TopK) -> int:
-    counted = isinstance(query.window, CountWindow)
+def _delay(asked: Asked) -> int:
     if asked.sequence is not None:
         delay = asked.delay or 0
         if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
@@ -302,12 +298,17 @@ def _delay(asked: Asked, query: TopK) -> int:
             )
         return delay
     delay = "10 seconds" if asked.delay is None else asked.delay
-    if isinstance(delay, (int, float)):
-        raise QueryError(f"delay is {delay!r}", "a duration", "write delay='10 seconds'")
-    found = microseconds(delay, "delay")
+    return _duration(delay, "delay", "10 seconds")
+
+
+def _duration(value: Any, option: str, example: str) -> int:
+    """A duration of zero or more, in microseconds."""
+    fix = f"write {option}={example!r}"
+    if not isinstance(value, (str, timedelta, np.timedelta64)):
+        raise QueryError(f"{option} is {value!r}", "a duration", fix)
+    found = microseconds(value, option)
     if found < 0:
-        raise QueryError(f"delay is {delay!r}", "zero or more", "write delay='10 seconds'")
-    assert counted or isinstance(query.window, TimeWindow)
+        raise QueryError(f"{option} is {value!r}", "zero or more", fix)
     return found
 
 
@@ -316,7 +317,7 @@ def _columns(schema: StructType, names: Names | None, option: str) -> tuple[str,
     if names is None:
         return ()
     found: list[str] = []
-    for name in [names] if isinstance(names, str) else names:
+    for name in names if isinstance(names, (list, tuple)) else [names]:
         if not isinstance(name, str):
             raise QueryError(f"{option} is {name!r}", "column names", f"write {option}='name'")
         alike = [known for known in schema.names if known.lower() == name.lower()]
@@ -330,6 +331,11 @@ def _columns(schema: StructType, names: Names | None, option: str) -> tuple[str,
         if exact[0] not in found:
             found.append(exact[0])
     return tuple(found)
+
+
+def _names_score(by: Any) -> bool:
+    """Whether rows are ranked by a column that is itself called score."""
+    return isinstance(by, str) and by.strip(" `").lower() == "score"
 
 
 def _shown(by: str | Column) -> str:

@@ -11,9 +11,10 @@ from pyspark.sql.types import StructField, StructType
 
 from skyband.durations import Duration
 from skyband.spark import aggregation, backfill, draining, output, quarantine, row_path
+from skyband.spark.asked import Asked, Names
 from skyband.spark.candidates import Lives
 from skyband.spark.processor import Kept, PaneProcessor
-from skyband.spark.question import Asked, Names, Question, question
+from skyband.spark.question import Question, question
 
 Transform = Callable[[DataFrame], DataFrame]
 
