@@ -190,11 +190,37 @@ def top(
 
 
 @app.command()
+def run(
+    job: Annotated[
+        str, typer.Argument(metavar="JOB.yaml", help="A job file: source, query, sink.")
+    ],
+    master: Annotated[
+        str | None,
+        typer.Option(
+            "--master",
+            metavar="MASTER",
+            help="Where Spark runs, such as 'local[2]' or 'spark://host:7077'; wins over the job.",
+        ),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Take in what there is now, then end.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what is wrong.")] = False,
+) -> None:
+    """Run a job on Spark and watch it: leaderboard and health. Ctrl-C stops, a new run resumes."""
+    from skyband.cli import run as command
+
+    raise typer.Exit(command.run(job, master, once, quiet))
+
+
+@app.command()
 def explain(
     file: Annotated[
         str | None,
         typer.Argument(
-            metavar="FILE", help="A file to check the query against.", show_default=False
+            metavar="FILE",
+            help="A file to check the query against; or a job file, JOB.yaml, with its own query.",
+            show_default=False,
         ),
     ] = None,
     by: Annotated[
@@ -212,10 +238,20 @@ def explain(
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
+    physical: Annotated[
+        bool, typer.Option("--physical", help="Also the physical plan of Spark (job files).")
+    ] = False,
 ) -> None:
     """Tell how a query would be answered: panes, algorithm and why, expected candidates."""
     from skyband.cli import explain as command
     from skyband.cli import options
+
+    given = [by, last, time, window, slide, offset, full, partition_by]
+    if command.is_job(file, physical, any(given) or (k, emit, algorithm) != ("10", "all", "auto")):
+        from skyband.cli import explain_job
+
+        explain_job.run(str(file), as_json, physical)
+        return
     from skyband.cli.top import Asked
 
     span = options.window(last, time, window, slide, offset, full)

@@ -11,6 +11,7 @@ from skyband.cli import expressions, options
 from skyband.cli.reading import MisreadError, Source
 from skyband.cli.top import Asked, question
 from skyband.durations import spoken
+from skyband.errors import QueryError
 from skyband.intake import score_column
 from skyband.order import Floats
 from skyband.panes import Panes
@@ -39,6 +40,22 @@ class Expected:
     mintopk: int
     mintopk_most: int
     sap: int
+
+
+def is_job(file: str | None, physical: bool, given: bool) -> bool:
+    """Whether a file is a job, whose query is its own; ``given``: options of a query were."""
+    job = file is not None and file.lower().endswith((".yaml", ".yml"))
+    if job and given:
+        raise QueryError(
+            f"options of a query were given with the job {file}",
+            "the query that is in the job",
+            "leave them out",
+        )
+    if physical and not job:
+        raise QueryError(
+            "--physical was given without a job", "a job file", "write skyband explain JOB.yaml"
+        )
+    return job
 
 
 def run(file: str | None, asked: Asked, as_json: bool) -> None:

@@ -56,12 +56,6 @@ def claim(leaders: DataFrame, checkpoint: str) -> str:
                 "start a new checkpoint for new rows",
             )
         return checkpoint
-    if _lines(spark, _used(checkpoint)) is not None:
-        raise QueryError(
-            f"checkpoint {checkpoint} belongs to a query that nothing is known of",
-            "a new directory, or a checkpoint with a manifest",
-            "start a new checkpoint",
-        )
     written = spark.range(1).coalesce(1).select(F.lit(json.dumps(now, sort_keys=True)))
     written.write.mode("overwrite").text(_place(checkpoint))
     return checkpoint
@@ -84,10 +78,20 @@ def described(leaders: DataFrame) -> dict[str, Any]:
 
 
 def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
-    """The manifest of a checkpoint, or None; raises :class:`SnapshotError` if it is damaged."""
+    """The manifest of a checkpoint, or None if it is new.
+
+    Raises :class:`SnapshotError` if it is damaged, and :class:`QueryError` if Spark has used the
+    checkpoint without one.
+    """
     lines = _lines(spark, _place(checkpoint))
-    if lines is None or (not lines and _lines(spark, _used(checkpoint)) is None):
-        return None  # none yet, or its writing was cut short before any row was read
+    if not lines and _lines(spark, f"{checkpoint.rstrip('/')}/metadata") is None:
+        return None  # none yet, or its writing was cut short before Spark came
+    if lines is None:
+        raise QueryError(
+            f"checkpoint {checkpoint} belongs to a query that nothing is known of",
+            "a new directory, or a checkpoint with a manifest",
+            "start a new checkpoint",
+        )
     found = _parsed(lines)
     if found is None:
         raise SnapshotError(
@@ -180,11 +184,6 @@ def _shown(query: dict[str, Any], name: str) -> str:
 
 def _place(checkpoint: str) -> str:
     return f"{checkpoint.rstrip('/')}/skyband/manifest"
-
-
-def _used(checkpoint: str) -> str:
-    """What Spark writes first."""
-    return f"{checkpoint.rstrip('/')}/metadata"
 
 
 def _lines(spark: SparkSession, path: str) -> list[str] | None:

@@ -1,0 +1,140 @@
+"""``skyband run``: a job file at work, watched until it ends or is stopped."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+from rich.console import Console
+
+from skyband.cli import progress
+from skyband.cli.watching import Lines, Nobody, Screen, Watcher, board, told
+from skyband.cli.watching import now as clock
+from skyband.spark import job as jobs
+from skyband.spark.asked import Asked
+from skyband.spark.job import Job
+
+_STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
+
+
+def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
+    """Run a job; 0 if it ended by itself, 130 after Ctrl-C, 143 after SIGTERM."""
+    job = jobs.load(file).on(master)
+    job = job.once() if once else job
+    from skyband.spark.running import Run, opened  # Spark, only for a sound job
+    from skyband.spark.session import require_java
+
+    if not (job.session.master or "").startswith("sc://"):
+        require_java()
+    if not quiet:
+        progress.tell("starting Spark, which takes some seconds")
+    with opened(job) as spark, Stop() as stop, Run(spark, job) as work:
+        work.prepare()
+        for note in work.notes:
+            print(f"skyband: note: {note}", file=sys.stderr)
+        with _watcher(job, work.query, quiet) as watcher:
+            work.go(stop.asked, lambda: watcher.see(work.health))
+    if not quiet:
+        if not isinstance(watcher, Screen) and work.health.leaders:
+            Console(highlight=False).print(board(work.health.leaders, work.query))
+            print()
+        for line in summary(job, work, stop.asked.is_set()):
+            print(line)
+    return stop.code
+
+
+@contextmanager
+def _watcher(job: Job, query: dict[str, Any], quiet: bool) -> Iterator[Watcher]:
+    """A screen on a terminal, lines elsewhere."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
+        yield Nobody()
+    elif sys.stderr.isatty() and console.is_interactive:
+        with Screen(title(job), query, console) as screen:
+            yield screen
+    else:
+        yield Lines(query)
+
+
+def title(job: Job) -> str:
+    """The query of a job in words."""
+    asked = Asked(**job.query.model_dump())
+    keys = job.query.partition_by or []
+    each = " and ".join([keys] if isinstance(keys, str) else keys)
+    return f"{asked.query()} by {job.query.by}" + (f", for each {each}" if each else "")
+
+
+def summary(job: Job, work: Any, stopped: bool) -> list[str]:
+    """What a run did, and how to go on, line by line."""
+    health = work.health
+    if health.batches == 0:
+        lines = ["rows        none were read"]
+    elif job.batch:
+        lines = [
+            f"rows        {health.rows:,} read",
+            f"windows     {health.windows:,} answered, {health.ranked:,} rows ranked",
+        ]
+    else:
+        kept = ("rows", "windows", "late", "set aside", "not ranked", "candidates", "watermark")
+        words = dict(told(health, work.query, clock()))
+        words["rows"] = f"{health.rows:,} read in {health.batches:,} batches"
+        lines = [f"{name:12}{words[name]}" for name in kept]
+    if job.sink.path is not None:
+        lines.append(f"results     {job.place(job.sink.path)}")
+    return [
+        *lines,
+        *(
+            f"{'to go on' if not at else '':12}{line}"
+            for at, line in enumerate(_next(job, work, stopped))
+        ),
+    ]
+
+
+def _next(job: Job, work: Any, stopped: bool) -> list[str]:
+    again = f"skyband run {job.file}"
+    if job.batch:
+        return ["every window is answered"] if not stopped else [again]
+    if work.drained:
+        return ["the stream is drained: every window is answered, the checkpoint is finished"]
+    if job.checkpoint is None:
+        return [f"give the job a checkpoint: without one, {again} begins anew"]
+    if stopped or job.trigger.kind == "every":
+        return [f"{again} goes on from here"]
+    return [
+        f"{again} goes on from here with the rows that came since",
+        "the last windows stay open for them; drain: true answers these as well",
+    ]
+
+
+class Stop:
+    """Ctrl-C and SIGTERM end a run in order; a second one ends it at once."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.code = 0
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Stop:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {kind: signal.signal(kind, self._stop) for kind in _STOPPED}
+        return self
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self.asked.is_set():
+            raise KeyboardInterrupt
+        self.code = _STOPPED[signal.Signals(number)]
+        self.asked.set()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,228 @@
+"""How Spark would answer a query, in words: what is kept where, and how much of it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    FloatType,
+    IntegerType,
+    MapType,
+    ShortType,
+    StructType,
+)
+
+from skyband.durations import spoken
+from skyband.panes import Panes
+from skyband.planner import plan
+from skyband.spark.job import FILES, Job
+from skyband.spark.question import Question
+
+_FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, how often beaten
+_TEXT, _MANY = 24, 64  # assumed bytes of a text, and of an array, map or structure
+_OPEN = 2  # panes that are being filled while rows come in order
+
+Words = list[tuple[str, str]]
+
+
+def words(job: Job, question: Question) -> Words:
+    """The plan of a job, as names and sentences."""
+    return [
+        *_windows(question),
+        *_path(question),
+        *_state(question),
+        *_times(question),
+        ("sink", sink(job)),
+        ("run", _run(job)),
+    ]
+
+
+def figures(question: Question) -> dict[str, Any]:
+    """The numbers of a plan, by name."""
+    window = question.query.window
+    panes = Panes(window.size, window.slide)
+    row = row_bytes(question)
+    rows = state_rows(question)
+    return {
+        "path": "row" if question.arrival else "pane",
+        "pane": panes.lengths[0],
+        "second_pane": panes.lengths[1] if len(panes.lengths) > 1 else None,
+        "panes_per_window": _per_window(question),
+        "candidates_per_key": candidates(question),
+        "open_panes": None if question.arrival else open_panes(question),
+        "state_rows_per_key": rows,
+        "bytes_per_row": row,
+        "state_bytes_per_key": rows * row,
+    }
+
+
+def candidates(question: Question) -> int:
+    """Rows per key that may still win, for scores in random order.
+
+    Of the j-th newest of m panes k/j rows are among the k best since then: k(1 + ln m) in all.
+    """
+    window, k = question.query.window, question.query.k
+    if question.arrival:  # the engine keeps every row of a slide that is not complete
+        return min(window.size, math.ceil(k * (1 + math.log(window.size / min(k, window.size)))))
+    steps = math.ceil(window.size / window.slide)
+    return math.ceil(k * (1 + math.log(steps)))
+
+
+def open_panes(question: Question) -> int:
+    """Panes that rows may still come for: those within the delay, and the newest."""
+    per_step = 2 if question.query.window.size % question.query.window.slide else 1
+    return per_step * (_OPEN + math.ceil(question.delay / question.query.window.slide))
+
+
+def state_rows(question: Question) -> int:
+    """Rows per key that the state store holds."""
+    if question.arrival:
+        return candidates(question)
+    return candidates(question) + question.query.k * open_panes(question)
+
+
+def row_bytes(question: Question) -> int:
+    """Bytes of a row in the state, about."""
+    return _FIXED + sum(_width(column.travels) for column in question.kept)
+
+
+def _width(type: DataType) -> int:
+    if isinstance(type, (BooleanType, ByteType)):
+        return 1
+    if isinstance(type, ShortType):
+        return 2
+    if isinstance(type, (IntegerType, FloatType, DateType)):
+        return 4
+    if isinstance(type, (ArrayType, MapType, StructType)):
+        return _MANY
+    return _TEXT if type.simpleString() in ("string", "binary") else 8
+
+
+def _per_window(question: Question) -> int:
+    whole, rest = divmod(question.query.window.size, question.query.window.slide)
+    return 2 * whole + 1 if rest else whole
+
+
+def _windows(question: Question) -> Words:
+    window = question.query.window
+    lengths = [_length(question, length) for length in Panes(window.size, window.slide).lengths]
+    count = _per_window(question)
+    if len(lengths) == 1:
+        return [("panes", f"{lengths[0]} each, {count:,} in a window")]
+    uneven = "the slide does not divide the window"
+    return [("panes", f"{lengths[0]} and {lengths[1]} in turn, {count:,} in a window: {uneven}")]
+
+
+def _length(question: Question, length: int) -> str:
+    return spoken(length) if question.timed else f"{length:,} row{'' if length == 1 else 's'}"
+
+
+def _path(question: Question) -> Words:
+    k, asked = question.query.k, question.asked
+    if question.arrival:
+        chosen = plan(question.query) if asked.algorithm == "auto" else None
+        algorithm = str(chosen) if chosen else f"{asked.algorithm}: asked for by name"
+        return [
+            ("path", "rows: a window counts the rows of its key as they come, so each is seen"),
+            ("", "rows wait for the watermark, then go to the local engine in the order of time"),
+            ("algorithm", algorithm),
+        ]
+    return [
+        ("path", "panes: their best rows are found inside the JVM; no other row reaches Python"),
+        ("algorithm", "the minimal candidate set over panes, as MinTopk keeps it over slides:"),
+        ("", f"a row is forgotten once {k:,} rows rank above it that live at least as long"),
+        ("before the shuffle", f"at most {k:,} rows of each pane, key and task"),
+    ]
+
+
+def _state(question: Question) -> Words:
+    figure = figures(question)
+    keys = question.keys
+    each = f" for each {' and '.join(keys)}" if keys else ""
+    bytes = figure["state_bytes_per_key"]
+    told: Words = [
+        ("candidates", f"about {figure['candidates_per_key']:,}{each}, of scores in random order")
+    ]
+    if not question.arrival:
+        told.append(
+            (
+                "open panes",
+                f"about {figure['open_panes']}{each}, of at most {question.query.k:,} rows",
+            )
+        )
+    told.append(
+        (
+            "state",
+            f"about {figure['state_rows_per_key']:,} rows of {figure['bytes_per_row']:,} bytes"
+            f"{each}: {_size(bytes)}" + (", times the number of keys" if keys else ""),
+        )
+    )
+    return told
+
+
+def _size(bytes: int) -> str:
+    return f"{bytes / 1e6:,.1f} MB" if bytes >= 1e6 else f"{bytes / 1e3:,.1f} kB"
+
+
+def _times(question: Question) -> Words:
+    at = question.at
+    order = (
+        f"higher score, then newer {at}" if question.timed else f"higher score, then higher {at}"
+    )
+    ties = f", then higher {', '.join(question.ties)}" if question.ties else ""
+    told: Words = [("order", order + ties)]
+    if question.timed or question.arrival:
+        delay, skew = spoken(question.delay), question.skew
+        what = "slide" if question.timed else "row"
+        told.append(
+            ("watermark", f"the newest {at} minus {delay}: rows up to {delay} late always count")
+        )
+        told.append(("", f"later ones may be dropped, and are counted; each {what} is final"))
+        ahead = (
+            f", and rows more than {spoken(skew)} ahead of the clock" if skew is not None else ""
+        )
+        told.append(("set aside", f"rows without {at}{ahead}: never ranked, counted"))
+    else:
+        told.append(
+            ("watermark", f"the highest {at} minus {question.delay:,}: so far out of order is fine")
+        )
+    told.append(("not ranked", "rows whose score is NULL or NaN: counted"))
+    if question.deduplicate:
+        told.append(("once", f"rows that repeat {', '.join(question.deduplicate)} count once"))
+    return told
+
+
+def sink(job: Job) -> str:
+    """Where results go, and how often each row gets there."""
+    kind = job.sink.format.lower()
+    place = "" if job.sink.path is None else f" in {job.place(job.sink.path)}"
+    if kind == "console":
+        return "the leaderboard in the terminal only"
+    if kind == "files":
+        form = job.sink.file_format or "parquet"
+        return f"{form} files{place}, a directory per batch: each row exactly once"
+    if kind in FILES:
+        return f"{kind} files{place}: each row exactly once"
+    return f"{job.sink.format}{place}: at least once, unless that sink can do better"
+
+
+def _run(job: Job) -> str:
+    if job.batch:
+        return "a batch: everything is read once, every window is answered"
+    often = {
+        "available_now": "over what is there now, then it ends",
+        "every": f"every {job.trigger.every} until it is stopped",
+    }[job.trigger.kind]
+    drain = "; then it is drained: every window is answered" if job.drain else ""
+    where = (
+        "no checkpoint: a new run begins anew"
+        if job.checkpoint is None
+        else (f"checkpoint {job.place(job.checkpoint)}")
+    )
+    return f"{often}{drain}; {where}"

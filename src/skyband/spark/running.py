@@ -1,0 +1,292 @@
+"""A job at work: its session, its query, its sink, and how it is doing."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from skyband.spark import draining, failures, health, manifest, sinks, sources
+from skyband.spark.asked import Asked
+from skyband.spark.job import Job
+from skyband.spark.question import Question, question
+from skyband.spark.scores import safe_score
+from skyband.spark.session import FAILURES, SETTINGS, log_file, session
+from skyband.spark.top_k import answer, top_k
+
+_POLL = 0.2  # seconds
+_ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+
+@contextmanager
+def opened(job: Job) -> Iterator[SparkSession]:
+    """The session that is running, or one of the job's own, which ends with the block.
+
+    What Spark had to say is thrown away if all went well.
+    """
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        yield running
+        return
+    spark = _session(job)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+    log_file().unlink(missing_ok=True)
+
+
+def _session(job: Job) -> SparkSession:
+    asked = job.session
+    settings = {name: sources.text(value) for name, value in asked.settings.items()}
+    if asked.master is None or not asked.master.startswith("sc://"):
+        return session(
+            asked.master,
+            app=f"skyband {job.title}",
+            shuffle_partitions=asked.shuffle_partitions,
+            memory=asked.memory,
+            settings=settings,
+        )
+    try:
+        spark: SparkSession = SparkSession.builder.remote(asked.master).getOrCreate()
+        if asked.shuffle_partitions is not None:
+            settings[_PARTITIONS] = str(asked.shuffle_partitions)
+        for name, value in {**SETTINGS, **settings}.items():
+            if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
+                spark.conf.set(name, value)
+    except FAILURES as error:
+        raise failures.reworded(error, None) from None
+    return spark
+
+
+class Run:
+    """One run of a job: checked, claimed, started, watched, stopped.
+
+    ``notes`` are warnings for people; ``health`` is kept up to date while the run goes on.
+    """
+
+    def __init__(self, spark: SparkSession, job: Job) -> None:
+        self.spark = spark
+        self.job = job
+        self.notes: list[str] = []
+        self.health = health.Health()
+        self.drained = False
+        self._own = job.checkpoint is None and not job.batch
+        self.checkpoint = (
+            tempfile.mkdtemp(prefix="skyband-checkpoint-")
+            if self._own
+            else job.place(job.checkpoint or "")
+        )
+        self.log = log_file() if log_file().exists() else None
+        self._leaders: DataFrame | None = None
+        self._read = Observation("skyband read")
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._own:
+            shutil.rmtree(self.checkpoint, ignore_errors=True)
+
+    @property
+    def drain(self) -> str:
+        """The directory in which the stream is told to end."""
+        return f"{self.checkpoint.rstrip('/')}/skyband/drain"
+
+    @property
+    def leaders(self) -> DataFrame:
+        """The ranked windows."""
+        assert self._leaders is not None, "prepare first"
+        return self._leaders
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The description of the query."""
+        return dict(self.leaders.schema["rank"].metadata["skyband"])
+
+    def prepare(self) -> None:
+        """Check the job against its columns, and its checkpoint against the job."""
+        with self._reworded():
+            rows = sources.rows(self.spark, self.job)
+            if self.job.batch:
+                rows = rows.observe(self._read, F.count(F.lit(1)).alias("rows"))
+            else:
+                self._adopt(manifest.read(self.spark, self.checkpoint))
+            with _noted(self.notes):
+                drain = None if self.job.batch else self.drain
+                self._leaders = top_k(rows, **_asked(self.job, rows), drain=drain)
+            if not self.job.batch:
+                manifest.claim(self._leaders, self.checkpoint)
+
+    def _adopt(self, held: dict[str, Any] | None) -> None:
+        """Shuffle partitions are frozen into a checkpoint: go on with its own."""
+        if held is not None and self.job.session.shuffle_partitions is None:
+            self.spark.conf.set(_PARTITIONS, str(held["shuffle_partitions"]))
+
+    def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        """Run until the job ends or ``stop`` is set; ``see`` is called again and again."""
+        with self._reworded():
+            if self.job.batch:
+                self._batch(stop, see)
+                return
+            told = draining.drained(self.spark, self.drain)
+            if not stop.is_set():
+                self._stream(stop, see)
+            if self.job.drain and not told and not stop.is_set():
+                draining.drain(self.spark, self.drain)
+                self._stream(stop, see)
+            self.drained = self.health.last is not None and self.health.last.drained
+
+    def _stream(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        query = sinks.start(
+            observed(self.leaders, health.BOARD, self.query), self.job, self.checkpoint
+        )
+        try:
+            while query.isActive and not stop.wait(_POLL):
+                self._look(query)
+                see()
+        finally:
+            if query.isActive:
+                query.stop()
+        self._look(query, ended=True)
+        see()
+        failure = query.exception()
+        if failure is not None and not stop.is_set():
+            raise failure
+
+    def _look(self, query: StreamingQuery, ended: bool = False) -> None:
+        """Take in the batches that were reported since the last look."""
+        newest = query.lastProgress
+        if newest is None:
+            return
+        known = self.health.last
+        if not ended and known is not None and newest["batchId"] == known.number:
+            return
+        for progress in query.recentProgress:
+            batch = health.batch_of(progress)
+            if batch is not None:
+                self.health.add(batch)
+
+    def _batch(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        """Write everything at once, in a thread of its own, so that it can be interrupted."""
+        board = Observation(health.BOARD)
+        leaders = observed(self.leaders, board, self.query)
+        failed: list[Exception] = []
+        began = time.monotonic()
+
+        def write() -> None:
+            try:
+                sinks.write(leaders, self.job)
+            except Exception as error:
+                failed.append(error)
+
+        writing = threading.Thread(target=write, name="skyband batch", daemon=True)
+        writing.start()
+        while writing.is_alive() and not stop.is_set():
+            writing.join(_POLL)
+            see()
+        if stop.is_set():
+            self.spark.interruptAll()
+            writing.join()
+            return
+        if failed:
+            raise failed[0]
+        found = board.get
+        counts = {"rows": self._read.get["rows"], **{n: found[n] for n in ("windows", "ranked")}}
+        seconds = time.monotonic() - began
+        self.health.add(health.Batch(0, seconds, leaders=health.leaders_of(found), **counts))
+        see()
+
+    @contextmanager
+    def _reworded(self) -> Iterator[None]:
+        try:
+            yield
+        except FAILURES as error:
+            raise failures.reworded(error, self.log) from error
+
+
+class Explained(NamedTuple):
+    """A job that was checked against its columns, and not run."""
+
+    question: Question
+    leaders: DataFrame
+    columns: str
+    notes: list[str]
+
+
+def explained(spark: SparkSession, job: Job) -> Explained:
+    """Check a job as a run would, and leave nothing behind."""
+    notes: list[str] = []
+    try:
+        rows = sources.rows(spark, job)
+        asked = _asked(job, rows)
+        with _noted(notes):
+            checked = question(rows, Asked(**asked))
+        columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
+        return Explained(checked, answer(rows, checked), columns, notes)
+    except FAILURES as error:
+        raise failures.reworded(error, None) from error
+
+
+def _asked(job: Job, rows: DataFrame) -> dict[str, Any]:
+    """The query of a job, its score checked against the columns."""
+    asked = job.query.model_dump()
+    return {**asked, "by": safe_score(asked["by"], rows.columns)}
+
+
+@contextmanager
+def _noted(notes: list[str]) -> Iterator[None]:
+    """Keep warnings for people instead of printing where in the code they arose."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        yield
+    notes += [str(warning.message) for warning in told]
+
+
+def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
+    """Have a run report the best rows of its newest window, whatever the sink.
+
+    They come with the progress of each batch, as JSON: nothing is read twice.
+    """
+    end, rank = F.col("window.end"), F.col("rank")
+    if query["emit"] == "changes":
+        rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
+    shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
+    best = F.max_by(shown, F.struct(end, -rank, "score"), _ROWS)
+    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
+    return leaders.observe(
+        name,
+        F.to_json(best).alias("leaders"),
+        F.count(F.lit(1)).alias("ranked"),
+        (firsts if query["emit"] == "all" else F.count_if(F.lit(False))).alias("windows"),
+    )
+
+
+def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
+    """The columns that a leaderboard has room for."""
+    fixed = ["window", *query["keys"], "rank", "score"]
+    fixed += ["change", "previous_rank"] if query["emit"] == "changes" else []
+    plain = [
+        field.name
+        for field in leaders.schema.fields
+        if field.name not in fixed
+        and not field.dataType.simpleString().startswith(("array", "map", "struct", "binary"))
+    ]
+    return [*fixed, *plain[:_COLUMNS]]
+
+
+def _cell(leaders: DataFrame, name: str) -> Any:
+    column = F.col("`" + name.replace("`", "``") + "`")
+    if leaders.schema[name].dataType.simpleString() == "string":
+        column = F.substring(column, 1, _LETTERS)
+    return column.alias(name)

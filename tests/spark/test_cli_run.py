@@ -1,0 +1,273 @@
+"""``skyband run`` and ``skyband explain JOB.yaml``, from file to results."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from skyband.cli.run import Stop
+from tests.command_line import Runner
+
+pytestmark = pytest.mark.spark
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
+START = datetime(2024, 1, 1, tzinfo=UTC)
+
+JOB: dict[str, Any] = {
+    "source": {"format": "parquet", "path": "in"},
+    "query": {
+        "k": 2,
+        "by": "price",
+        "time": "ts",
+        "window": "20 seconds",
+        "slide": "10 seconds",
+        "partition_by": "sector",
+        "delay": "0 seconds",
+    },
+    "sink": {"format": "parquet", "path": "out"},
+    "checkpoint": "checkpoint",
+}
+
+
+@pytest.fixture
+def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+def put(folder: Path, low: int, high: int) -> None:
+    """A file of a row a second."""
+    folder.mkdir(exist_ok=True)
+    ids = range(low, high)
+    moments = [START + timedelta(seconds=at) for at in ids]
+    table = pa.table(
+        {
+            "ts": pa.array(moments, pa.timestamp("us", tz="UTC")),
+            "id": pa.array(ids, pa.int64()),
+            "price": pa.array([float(at * 37 % 101) for at in ids]),
+            "sector": pa.array(["ab"[at % 2] for at in ids]),
+        }
+    )
+    parquet.write_table(table, folder / f"{low}.parquet")
+
+
+def job(folder: Path, name: str = "job", **changes: Any) -> Path:
+    """A job file; None takes something out."""
+    found: dict[str, Any] = json.loads(json.dumps(JOB))
+    for path, value in changes.items():
+        *groups, last = path.split("__")
+        place = found
+        for group in groups:
+            place = place[group]
+        if value is None:
+            place.pop(last)
+        else:
+            place[last] = value
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    return file
+
+
+def ranked(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
+    rows = spark.read.parquet(str(path)).collect()
+    return sorted(
+        (row["window"]["end"], row["sector"], row["rank"], row["score"], row["id"]) for row in rows
+    )
+
+
+def test_a_stream_stops_resumes_and_ends_like_a_batch(
+    run: Runner, spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", 0, 60)
+    first = run("run", job(tmp_path))
+    assert first.code == 0
+    assert re.search(r"^skyband: batch 0: 60 rows, 0 windows, watermark none yet", first.err)
+    assert "rows        60 read in 2 batches" in first.out
+    assert f"results     {tmp_path / 'out'}" in first.out
+    assert "drain: true answers these as well" in first.out
+    assert "00:00:30 to 2024-01-01 00:00:50" in first.out  # the leaderboard, off a terminal
+    answered = ranked(spark, tmp_path / "out")
+    put(tmp_path / "in", 60, 120)
+
+    told = run.fails("run", job(tmp_path, query__k=3))
+    assert "k was 2 and is now 3" in told
+    assert "restore the query, or start a new checkpoint" in told
+
+    every = job(tmp_path, trigger={"every": "1 hour"})
+    assert run("run", every, "--once", "--quiet") == type(first)(0, "", "")
+    assert set(answered) < set(ranked(spark, tmp_path / "out"))
+
+    last = run("run", job(tmp_path, drain=True))
+    assert last.code == 0
+    assert "the stream is drained: every window is answered" in last.out
+    assert "this stream was drained" in run.fails("run", job(tmp_path))
+
+    batch = {"trigger": "batch", "checkpoint": None, "sink__path": "all"}
+    whole = run("run", job(tmp_path, "batch", **batch))
+    assert "rows        120 read" in whole.out
+    found = ranked(spark, tmp_path / "all")
+    assert len(found) == 13 * 2 * 2
+    assert ranked(spark, tmp_path / "out") == found
+    assert "remove it, or name another sink.path" in run.fails("run", tmp_path / "batch.yaml")
+
+
+def test_the_example_of_a_stream_that_has_ended(run: Runner, tmp_path: Path) -> None:
+    """CSV in and out; the same scores as the local engine's."""
+    (tmp_path / "trips").mkdir()
+    file = tmp_path / "trips" / "day.csv"
+    assert run("generate", "trip", "--rows", 30_000, "--out", file).code == 0
+    example = tmp_path / "drained.yaml"
+    example.write_bytes((EXAMPLES / "drained.yaml").read_bytes())
+    ran = run("run", example)
+    assert ran.code == 0, ran.err
+    assert "rows        30,000 read" in ran.out
+    found: list[tuple[str, int, float]] = []
+    for part in (tmp_path / "out" / "trips").glob("batch=*/*.csv"):
+        with part.open() as lines:
+            for row in csv.DictReader(lines):
+                end = row["window_end"][:19].replace("T", " ")
+                found.append((end, int(row["rank"]), float(row["score"])))
+    words = ["--k", 5, "--by", "distance / duration", "--time", "pickup", "--window", "1 hour"]
+    top = run("top", file, *words, "--slide", "20 minutes", "--engine", "local", "--format", "csv")
+    expected = [(r["window_end"], int(r["rank"]), float(r["score"])) for r in top.rows]
+    assert sorted(found) == sorted(expected)
+    assert len(found) > 5
+
+
+def test_what_goes_wrong_is_told(run: Runner, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, 60)
+    assert "did you mean 'price'" in run.fails("run", job(tmp_path, query__by="prise * 2"))
+    assert "no column 'when'" in run.fails("run", job(tmp_path, query__time="when"))
+    schema = {"format": "parquet", "path": "in", "schema": "ts timestump"}
+    assert "source.schema is 'ts timestump'" in run.fails("run", job(tmp_path, source=schema))
+    sink = {"format": "kaffka"}
+    assert "Spark does not know a format" in run.fails("run", job(tmp_path, sink=sink))
+    (tmp_path / "empty").mkdir()
+    source = {"format": "parquet", "path": "empty"}
+    assert "holds no files to learn" in run.fails("run", job(tmp_path, source=source))
+    json_too = {"format": "parquet", "path": "in", "json": "a int"}
+    assert "a column value that holds JSON" in run.fails("run", job(tmp_path, source=json_too))
+    zero = job(tmp_path, query__by="price / (id - 7)", sink={"format": "console"}, checkpoint="two")
+    told = run("run", zero)
+    assert told.code == 2
+    note, error = (line for line in told.err.splitlines() if "batch" not in line)
+    assert note.startswith("skyband: note: price / (id - 7) stops the stream when id - 7 is 0")
+    assert "the query stopped: the score divides by zero" in error
+    assert "try_divide" in error
+
+
+def test_a_damaged_checkpoint_is_told(run: Runner, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, 5)
+    console = job(tmp_path, sink={"format": "console"})
+    assert run("run", console, "--quiet").code == 0
+    newest = max((tmp_path / "checkpoint" / "offsets").iterdir(), key=lambda path: path.name)
+    newest.write_text("v1\n{")
+    (newest.parent / f".{newest.name}.crc").unlink(missing_ok=True)
+    (tmp_path / "checkpoint" / "commits" / newest.name).unlink()
+    assert "the checkpoint is damaged" in run.fails("run", console)
+
+
+def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, 5)
+    file = job(tmp_path, query__slide="15 seconds")
+    ran = run("explain", file)
+    assert ran.code == 0
+    words = " ".join(ran.out.split())
+    for told in (
+        "top 2 of the last 20 seconds, every 15 seconds by price, for each sector",
+        "parquet: ts timestamp, id bigint, price double, sector string",
+        "10 seconds and 5 seconds in turn, 3 in a window: the slide does not divide the window",
+        "no other row reaches Python",
+        "at most 2 rows of each pane, key and task",
+        "about 4 for each sector, of scores in random order",
+        "times the number of keys",
+        "higher score, then newer ts, then higher id, price",
+        "rows without ts, and rows more than 1 hour ahead of the clock",
+        "each row exactly once",
+        f"checkpoint {tmp_path / 'checkpoint'}",
+    ):
+        assert told in words, told
+    assert not (tmp_path / "checkpoint").exists()
+    (record,) = json.loads(run("explain", file, "--json").out)
+    assert record["path"] == "pane"
+    assert (record["pane"], record["second_pane"]) == (10_000_000, 5_000_000)
+    assert record["state_bytes_per_key"] == record["state_rows_per_key"] * record["bytes_per_row"]
+    physical = run("explain", file, "--physical").out
+    assert "TransformWithState" in physical
+    assert "max_by" in physical
+    by_arrival = {**JOB["query"], "window": 100, "slide": 10}
+    ran = run("explain", job(tmp_path, query=by_arrival, trigger={"every": "5 seconds"}))
+    assert "each is seen" in ran.out
+    assert "every 5 seconds until it is stopped" in ran.out
+    sequence = {"k": 2, "by": "price", "sequence": "id", "window": 100, "slide": 10}
+    batch = {"trigger": "batch", "checkpoint": None}
+    ran = run("explain", job(tmp_path, query=sequence, sink={"format": "console"}, **batch))
+    assert "so far out of order is fine" in ran.out
+    assert "every window is answered" in ran.out
+
+
+def test_explain_knows_a_job_from_a_file(run: Runner, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, 5)
+    file = job(tmp_path)
+    assert "the query that is in the job" in run.fails("explain", file, "--k", 3)
+    assert "--physical was given" in run.fails("explain", "--physical", "--last", 5)
+    assert "sllide is not known" in run.fails("explain", job(tmp_path, query__sllide=1))
+
+
+def test_signals_stop_in_order() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    for kind, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        with Stop() as stop:
+            os.kill(os.getpid(), kind)
+            assert stop.asked.is_set()
+            assert stop.code == code
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.cli
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_sigterm_stops_and_a_new_run_resumes(
+    run: Runner, spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", 0, 60)
+    settings = {"master": "local[2,4]", "memory": "1g", "shuffle_partitions": 1}
+    file = job(tmp_path, trigger={"every": "1 second"}, session=settings)
+    (tmp_path / "tmp").mkdir()
+    command = [sys.executable, "-m", "skyband.cli", "run", str(file)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONWARNINGS": "error"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment, **pipes) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if line.startswith("skyband: batch 1:"):
+                running.send_signal(signal.SIGTERM)
+        out, _ = running.communicate(timeout=60)
+    assert running.returncode == 143
+    assert "rows        60 read" in out
+    assert f"skyband run {file} goes on from here" in out
+    left = [path.name for path in (tmp_path / "tmp").iterdir()]
+    assert [name for name in left if "skyband" in name] == []
+    answered = ranked(spark, tmp_path / "out")
+    assert len(answered) > 0
+    put(tmp_path / "in", 60, 90)
+    resumed = job(tmp_path, drain=True)  # the session has other shuffle partitions by now
+    assert run("run", resumed).code == 0
+    found = ranked(spark, tmp_path / "out")
+    assert set(answered) < set(found)
+    assert len(found) == len(set(found)) == 10 * 2 * 2
