@@ -1,4 +1,4 @@
-"""``skyband demo``: the local engine at work on a lively stock market."""
+"""``skyband demo``: a lively stock market, on Spark or (here) on the local engine."""
 
 from __future__ import annotations
 
@@ -27,12 +27,25 @@ from skyband.errors import QueryError
 _ENDLESS = 1 << 62  # rows
 _CHUNK = 65_536
 _FLUSH = 50_000  # rows
+ENGINES = ("spark", "local")
 
 
-def run(seconds: str, seed: str, out: str | None) -> None:
-    """Show a market for so many seconds; off a terminal just as many windows, at full speed."""
-    windows = max(1, round(_seconds(seconds) * WINDOWS_PER_SECOND))
-    show = Show(windows, options.whole(seed, "--seed", least=0, example=0))
+def run(seconds: str | None, seed: str, out: str | None, engine: str) -> None:
+    """Show a market for so many seconds, on Spark or on the local engine."""
+    options.choice(engine, "--engine", ENGINES)
+    number = options.whole(seed, "--seed", least=0, example=0)
+    if engine == "local":
+        _run_local(_seconds(seconds or "20"), number, out)
+        return
+    from skyband.cli import demo_spark
+
+    demo_spark.run(_seconds(seconds or "60"), number, _directory(out or "skyband-demo"))
+
+
+def _run_local(seconds: float, seed: int, out: str | None) -> None:
+    """Off a terminal just as many windows, at full speed."""
+    windows = max(1, round(seconds * WINDOWS_PER_SECOND))
+    show = Show(windows, seed)
     path = None if out is None else _checked(out)
     console = Console(highlight=False)
     drawn = sys.stdout.isatty() and console.is_interactive
@@ -195,6 +208,20 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise QueryError(f"--seconds is {text!r}", "a number above zero", "write --seconds 20")
     return seconds
+
+
+def _directory(out: str) -> Path:
+    """A directory that can be made, told before anything runs."""
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise QueryError(f"--out {out!r} is a file", "a directory", "choose another name")
+    if not path.parent.is_dir():
+        raise QueryError(
+            f"--out is {out!r}", "a directory in one that exists", f"mkdir -p {path.parent}"
+        )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise QueryError(f"--out {out!r} may not be written", "a writable place")
+    return path
 
 
 def _checked(out: str) -> Path:

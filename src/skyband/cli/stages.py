@@ -58,10 +58,7 @@ class Plain:
         if scene.answered % self._every and not final:
             return
         print(f"{TOP}, by {BY}")
-        print(f"{'rank':>6}  change  symbol  {'sector':22}  {'value':>9}  time")
-        for rank, (trade, move) in enumerate(zip(scene.leaders, moves, strict=True), 1):
-            change = "new" if move is None else f"{move:+d}" if move else ""
-            print(f"{rank:>6}  {change:6}  {_line(trade)}")
+        print_leaders(scene.leaders, moves)
         if final:
             print(f"  the biggest trade of each sector in the last {WINDOW}")
             for trade in scene.sectors:
@@ -69,6 +66,14 @@ class Plain:
         for name, words in health(scene):
             print(f"  {name:10}  {words}")
         print(flush=True)
+
+
+def print_leaders(trades: list[Trade], moves: list[int | None]) -> None:
+    """A leaderboard in ASCII."""
+    print(f"{'rank':>6}  change  symbol  {'sector':22}  {'value':>9}  time")
+    for rank, (trade, move) in enumerate(zip(trades, moves, strict=True), 1):
+        change = "new" if move is None else f"{move:+d}" if move else ""
+        print(f"{rank:>6}  {change:6}  {_line(trade)}")
 
 
 def _line(trade: Trade) -> str:
@@ -130,17 +135,29 @@ class Screen:
         moves, news = self._moves.since(scene.leaders), self._news.since(scene.sectors)
         if not self._pace.wait() and not final:
             return
-        width, ascii = self._console.width, self._console.options.ascii_only
-        boards = [_leaders(scene.leaders, moves, width >= _WIDE, ascii)]
-        if width >= _NARROW:
-            boards.append(_sectors(scene.sectors, news))
-        beside = Table.grid(padding=(0, 3, 0, 0))
-        beside.add_row(*boards)
+        beside = boards(self._console, scene.leaders, moves, scene.sectors, news)
         title = Text.assemble(("Skyband", "bold cyan"), f"  {TOP}, by {BY}")
         self._drawn = [title, "", beside]
-        health = _drawn_health(scene, 0 if ascii else width - _LABEL)
+        ascii = self._console.options.ascii_only
+        health = _drawn_health(scene, 0 if ascii else self._console.width - _LABEL)
         frame = Group(*self._drawn, "", health, "")  # a terminal echoes ^C on the last line
         self._live.update(frame, refresh=True)
+
+
+def boards(
+    console: Console,
+    leaders: list[Trade],
+    moves: list[int | None],
+    sectors: list[Trade],
+    news: list[int | None],
+) -> Table:
+    """The leaderboard and, where there is room, the biggest trade of each sector beside it."""
+    shown = [_leaders(leaders, moves, console.width >= _WIDE, console.options.ascii_only)]
+    if console.width >= _NARROW:
+        shown.append(_sectors(sectors, news))
+    beside = Table.grid(padding=(0, 3, 0, 0))
+    beside.add_row(*shown)
+    return beside
 
 
 def _leaders(trades: list[Trade], moves: list[int | None], wide: bool, ascii: bool) -> Table:
