@@ -41,7 +41,7 @@ def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructFie
         StructField("previous", ArrayType(IntegerType(), False)),
     )
     return (
-        StructField("window", LongType(), False),
+        StructField("window", LongType()),
         StructField("candidates", LongType()),
         StructField("scores", ArrayType(DoubleType(), False)),
         *(ranks if changes else ()),
