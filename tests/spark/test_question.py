@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -401,3 +402,74 @@ def test_kept_values_and_keys_of_every_type_come_back_as_they_were(
     wanted = texts(source, "n", *KEPT)
     assert texts(batch, "n", *KEPT) == wanted
     assert texts(found, "n", *KEPT) == wanted
+
+
+def test_zero_and_minus_zero_are_one_key(spark: SparkSession) -> None:
+    rows = spark.sql(
+        "SELECT timestamp_seconds(n) AS ts, n, d FROM VALUES (1, 0.0D), (2, -0.0D) AS (n, d)"
+    )
+    for window in ("1 minute", 2):
+        leaders = top_k(rows, k=2, by="n", time="ts", window=window, partition_by="d", keep="n")
+        assert [str(row.d) for row in leaders.collect()] == ["0.0", "0.0"]
+
+
+RESULTS = {
+    "time": (
+        {},
+        "struct<window:struct<start:timestamp,end:timestamp>,sector:string,day:date,rank:int,"
+        "score:double,note:string,ts:timestamp>",
+    ),
+    "local time": (
+        {"time": "clock"},
+        "struct<window:struct<start:timestamp_ntz,end:timestamp_ntz>,sector:string,day:date,"
+        "rank:int,score:double,note:string,ts:timestamp>",
+    ),
+    "changes": (
+        {"emit": "changes"},
+        "struct<window:struct<start:timestamp,end:timestamp>,sector:string,day:date,rank:int,"
+        "score:double,change:string,previous_rank:int,note:string,ts:timestamp>",
+    ),
+    "arrival": (
+        COUNTED,
+        "struct<window:struct<start:bigint,end:bigint>,sector:string,day:date,rank:int,"
+        "score:double,note:string,ts:timestamp>",
+    ),
+    "sequence": (
+        COUNTED | {"sequence": "seq", "time": None, "full": True},
+        "struct<window:struct<start:bigint,end:bigint>,sector:string,day:date,rank:int,"
+        "score:double,note:string,ts:timestamp>",
+    ),
+}
+
+
+@pytest.mark.usefixtures("idle")
+@pytest.mark.parametrize("which", RESULTS)
+def test_results_look_as_documented(
+    spark: SparkSession, trades: DataFrame, tmp_path: Path, which: str
+) -> None:
+    differs, wanted = RESULTS[which]
+    query = ASKED | {"partition_by": ["sector", "day"], "keep": ["note", "ts"]} | differs
+    batch = top_k(trades, **query)
+    stream = top_k(spark.readStream.schema(trades.schema).parquet(str(tmp_path)), **query)
+    assert batch.schema.simpleString() == wanted
+    assert stream.schema == batch.schema
+    assert stream.isStreaming
+    assert trades.transform(top_k(**query)).schema == batch.schema
+
+
+def test_a_time_without_zone_is_read_in_utc(spark: SparkSession) -> None:
+    rows = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 10:00:05' AS clock, 1 AS n")
+    query: dict[str, Any] = {"k": 1, "by": "n", "time": "clock", "window": timedelta(seconds=10)}
+    (row,) = top_k(rows, **query).collect()
+    assert [str(at) for at in row.window] == ["2024-01-01 10:00:00", "2024-01-01 10:00:10"]
+    assert row.clock == row.window.start + timedelta(seconds=5)
+    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
+    try:
+        with pytest.raises(DataError, match="the session's is Europe/Berlin"):
+            top_k(rows, **query)
+        moments = rows.select("n", F.current_timestamp().alias("ts"), "clock")
+        with pytest.raises(DataError, match="column 'clock' has no time zone"):
+            top_k(moments, **(query | {"time": "ts"}))
+        assert top_k(moments, **(query | {"time": "ts", "keep": "n"})).columns[-1] == "n"
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")

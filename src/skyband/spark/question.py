@@ -130,7 +130,9 @@ def question(df: DataFrame, asked: Asked) -> Question:
         if not orderable(schema[name].dataType):
             raise DataError(f"id {name!r} cannot be sorted", "a column of numbers or texts")
     same = _columns(schema, asked.deduplicate_by, "deduplicate_by")
-    _check_spelling(df, {at, *keys, *ties, *same, *(column.name for column in kept)})
+    used = {at, *keys, *ties, *same, *(column.name for column in kept)}
+    _check_spelling(df, used)
+    _check_zone(df, used)
     return Question(
         asked,
         query,
@@ -160,6 +162,20 @@ def _check_spelling(df: DataFrame, names: set[str]) -> None:
                 "columns of different names",
                 "rename them before",
             )
+
+
+def _check_zone(df: DataFrame, names: set[str]) -> None:
+    """Local times travel as moments: where clocks are put forward, some would be lost."""
+    local = sorted(n for n in names if isinstance(df.schema[n].dataType, TimestampNTZType))
+    if not local:
+        return
+    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
+    if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+        raise DataError(
+            f"column {local[0]!r} has no time zone and the session's is {zone}",
+            "the session time zone UTC",
+            "set spark.sql.session.timeZone to UTC, or convert with to_utc_timestamp",
+        )
 
 
 def _check_k(k: int) -> None:
@@ -241,13 +257,6 @@ def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
     if isinstance(found, TimestampType):
         return name, False
     if isinstance(found, TimestampNTZType):
-        zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
-        if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
-            raise DataError(
-                f"time {name!r} has no time zone and the session's is {zone}",
-                "the session time zone UTC",
-                "set spark.sql.session.timeZone to UTC, or convert with to_utc_timestamp",
-            )
         return name, True
     raise DataError(
         f"time {name!r} is of type {found.simpleString()}",
