@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP) ## create .venv with everything
 
-demo: setup ## watch the engine rank a lively stock market
+demo: setup ## watch Spark rank a lively stock market for a minute
 	$(BIN)/skyband demo
 
 lint: setup ## style, types, import direction
@@ -33,6 +33,7 @@ test: setup lint ## everything: lint, the suite compiled, the kernels interprete
 		tests/test_conformance.py tests/test_papers.py tests/test_partitions.py tests/test_grid.py tests/test_properties.py
 
 bench: setup ## the benchmarks, quick: published figures beside ours
+	$(BIN)/skyband bench spark --quick
 	$(BIN)/skyband bench scan --quick
 	$(BIN)/skyband bench paper sap --quick
 	$(BIN)/skyband bench paper mintopk --quick
