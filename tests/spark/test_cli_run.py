@@ -95,7 +95,9 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
     put(tmp_path / "in", 0, 60)
     first = run("run", job(tmp_path))
     assert first.code == 0
-    assert re.search(r"^skyband: batch 0: 60 rows, 0 windows, watermark none yet", first.err)
+    assert re.search(
+        r"^skyband: batch 0: 60 rows \([\d,]+ a second\), 0 windows, watermark none yet", first.err
+    )
     assert "rows        60 read in 2 batches" in first.out
     assert f"results     {tmp_path / 'out'}" in first.out
     assert "drain: true answers these as well" in first.out
@@ -127,8 +129,7 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
 
 def test_the_example_of_a_stream_that_has_ended(run: Runner, tmp_path: Path) -> None:
     """CSV in and out; the same scores as the local engine's."""
-    (tmp_path / "trips").mkdir()
-    file = tmp_path / "trips" / "day.csv"
+    file = tmp_path / "trips-1.csv"
     assert run("generate", "trip", "--rows", 30_000, "--out", file).code == 0
     example = tmp_path / "drained.yaml"
     example.write_bytes((EXAMPLES / "drained.yaml").read_bytes())

@@ -200,8 +200,6 @@ def test_paths_elsewhere_are_left_to_spark(write: Any) -> None:
 
 @pytest.mark.parametrize("name", ["trades", "live", "backfill", "drained"])
 def test_the_examples_are_sound(name: str, tmp_path: Path) -> None:
-    for folder in ("trades", "trips"):
-        (tmp_path / folder).mkdir()
     file = tmp_path / f"{name}.yaml"
     file.write_bytes((EXAMPLES / file.name).read_bytes())
     assert load(file).name
@@ -398,8 +396,9 @@ def test_a_line_for_each_batch(health: Health, capsys: pytest.CaptureFixture[str
     for _ in range(3):
         lines.see(health)
     assert capsys.readouterr().err == (
-        "skyband: batch 7: 3,000 rows, 4 windows, watermark 2024-01-01 02:00:00, "
-        "1 h 2 min behind the clock, 46 candidates, 2 late groups, 3 rows set aside, 1.50 s\n"
+        "skyband: batch 7: 3,000 rows (2,000 a second), 4 windows, watermark 2024-01-01 02:00:00, "
+        "1 h 2 min behind the clock, 46 candidates, state 1.5 MB, 2 late groups, "
+        "3 rows set aside, 7 not ranked, 1.50 s\n"
     )
     watching.Nobody().see(health)
     assert capsys.readouterr().err == ""
@@ -432,7 +431,7 @@ class Work:
 def test_summaries(write: Any, health: Health, tmp_path: Path) -> None:
     job = load(write(JOB))
     told = summary(job, Work(health), stopped=False)
-    assert told[0] == "rows        3,000 read in 1 batches"
+    assert told[0] == "rows        3,000 read in 1 batch"
     assert f"results     {tmp_path / 'out'}" in told
     assert told[-2].startswith("to go on    skyband run")
     assert "drain: true" in told[-1]

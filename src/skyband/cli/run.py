@@ -40,9 +40,10 @@ def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
         with _watcher(job, work.query, quiet) as watcher:
             work.go(stop.asked, lambda: watcher.see(work.health))
     if not quiet:
-        if not isinstance(watcher, Screen) and work.health.leaders:
-            Console(highlight=False).print(board(work.health.leaders, work.query))
+        if isinstance(watcher, Screen):
             print()
+        elif work.health.leaders:
+            Console(highlight=False).print(board(work.health.leaders, work.query), "")
         for line in summary(job, work, stop.asked.is_set()):
             print(line)
     return stop.code
@@ -82,7 +83,8 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     else:
         kept = ("rows", "windows", "late", "set aside", "not ranked", "candidates", "watermark")
         words = dict(told(health, work.query, clock()))
-        words["rows"] = f"{health.rows:,} read in {health.batches:,} batches"
+        batches = f"{health.batches:,} batch{'es' if health.batches > 1 else ''}"
+        words["rows"] = f"{health.rows:,} read in {batches}"
         lines = [f"{name:12}{words[name]}" for name in kept]
     if job.sink.path is not None:
         lines.append(f"results     {job.place(job.sink.path)}")

@@ -55,16 +55,19 @@ class Lines:
             return
         self._told = health.batches
         batch = health.last
+        speed = f" ({health.rows_per_second:,.0f} a second)" if batch.rows else ""
+        kept = [] if batch.candidates is None else [f"{batch.candidates:,} candidates"]
         parts = [
-            f"{batch.rows:,} rows",
+            f"{batch.rows:,} rows{speed}",
             f"{batch.windows:,} windows",
             f"watermark {watermark(batch, self._query, self._now())}",
+            *kept,
+            f"state {size(batch.state_bytes)}",
             f"{batch.late:,} late groups",
-            f"{set_aside(batch)} rows set aside",
+            f"{batch.no_time + batch.future:,} rows set aside",
+            f"{batch.null_score + batch.nan_score:,} not ranked",
             f"{batch.seconds:.2f} s",
         ]
-        if batch.candidates is not None:
-            parts.insert(3, f"{batch.candidates:,} candidates")
         print(f"skyband: batch {batch.number}: {', '.join(parts)}", file=sys.stderr, flush=True)
 
 
@@ -155,11 +158,6 @@ def told(health: Health, query: Mapping[str, Any], clock: datetime) -> list[tupl
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),
     ]
-
-
-def set_aside(batch: Batch) -> int:
-    """Rows that have no place in any window."""
-    return batch.no_time + batch.future
 
 
 def watermark(batch: Batch, query: Mapping[str, Any], clock: datetime) -> str:

@@ -179,11 +179,10 @@ def _times(question: Question) -> Words:
     told: Words = [("order", order + ties)]
     if question.timed or question.arrival:
         delay, skew = spoken(question.delay), question.skew
-        what = "slide" if question.timed else "row"
         told.append(
             ("watermark", f"the newest {at} minus {delay}: rows up to {delay} late always count")
         )
-        told.append(("", f"later ones may be dropped, and are counted; each {what} is final"))
+        told.append(("", "later ones may be dropped, and are counted; no answer is taken back"))
         ahead = (
             f", and rows more than {spoken(skew)} ahead of the clock" if skew is not None else ""
         )
