@@ -86,6 +86,22 @@ def id_column(values: Any, rows: int) -> Ints:
     return array.astype(np.int64, copy=False)
 
 
+def arrival_numbers(key: Ints, before: tuple[int, int] | None) -> Ints:
+    """Each row's arrival number within its key; rows come key by key.
+
+    ``before`` holds the key and the number of the row before the first, if there is one.
+
+    >>> arrival_numbers(np.array([3, 3, 5, 5, 5]), before=(3, 0)).tolist()
+    [1, 2, 0, 1, 2]
+    """
+    begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
+    ahead = np.zeros(len(begins), dtype=np.int64)
+    if len(key) and before is not None and before[0] == key[0]:
+        ahead[0] = before[1] + 1
+    counts = np.diff(np.append(begins, len(key)))
+    return np.arange(len(key), dtype=np.int64) - np.repeat(begins - ahead, counts)
+
+
 def time_column(values: Any, rows: int, unit: str) -> tuple[Ints, Bools | None]:
     """A column of times as int64 in the window's unit, and where it is NULL (None: nowhere)."""
     array, null = _plain(values, "times")

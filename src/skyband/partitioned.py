@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from skyband.errors import DataError
-from skyband.intake import Dropped, id_column, time_column
+from skyband.intake import Dropped, arrival_numbers, id_column, time_column
 from skyband.monitor import Monitor
 from skyband.order import Bools, Ints
 from skyband.panes import Panes, Steps, TimeSteps
@@ -91,7 +91,7 @@ class Partitioned:
         rows = len(scores)
         key, number = id_column(keys, rows), id_column(ids, rows)
         if self._counted and times is None:
-            place = self._arrivals(key)
+            place = arrival_numbers(key, self._last)
         elif self._counted:
             place = id_column(times, rows)
         elif times is None:
@@ -114,15 +114,6 @@ class Partitioned:
     def finish(self) -> list[RankedByKey]:
         """Answer the windows that are still open. Nothing can be pushed after that."""
         return [self._line.finish()]
-
-    def _arrivals(self, key: Ints) -> Ints:
-        """Each row's arrival number within its key."""
-        at = np.arange(len(key), dtype=np.int64)
-        fresh = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
-        before = np.zeros(len(fresh), dtype=np.int64)
-        if len(key) and self._last is not None and self._last[0] == key[0]:
-            before[0] = self._last[1] + 1
-        return at - np.repeat(fresh - before, np.diff(np.append(fresh, len(key))))
 
     def _check(self, key: Ints, place: Ints) -> None:
         if not len(key):

@@ -24,9 +24,8 @@ def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
     with embedded(master, found.written) as spark, progress.waiting("ranking on Spark"):
         staged = Staged(found.rows, found.ends, found.prune)
-        for part in ranked_windows(
-            spark, staged, question.query, question.algorithm, found.answers
-        ):
-            board.add(part.ranked, part.key)
+        answers = ranked_windows(spark, staged, question.query, question.algorithm, found.answers)
+        for keys, ranked in answers:
+            board.add(ranked, keys)
     board.close()
     return board

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.cli.ranking import Question, require_reach
 from skyband.cli.reading import Source
-from skyband.intake import Dropped, score_column, time_column
+from skyband.intake import Dropped, arrival_numbers, score_column, time_column
 from skyband.panes import Panes
 from skyband.query import TimeWindow, TopK
 
@@ -125,17 +125,12 @@ class Stage:
         return key, place, row, column[there]
 
     def _arrivals(self, key: Ints) -> Ints:
-        """Each row's arrival number within its key; rows come key by key."""
-        begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
-        before = np.zeros(len(begins), np.int64)
-        if len(key) and self._newest is not None and self._newest[0] == key[0]:
-            before[0] = self._newest[1] + 1
-        counts = np.diff(np.append(begins, len(key)))
-        place: Ints = np.arange(len(key), dtype=np.int64) - np.repeat(begins - before, counts)
+        """Each row's arrival number within its key; notes the last one of each key that ended."""
+        place = arrival_numbers(key, self._newest)
         if len(key):
-            ends = begins[1:] - 1
             if self._newest is not None and self._newest[0] != key[0]:
                 self.note_last()
+            ends = np.flatnonzero(np.diff(key))
             self.last += zip(key[ends].tolist(), place[ends].tolist(), strict=True)
             self._newest = (int(key[-1]), int(place[-1]))
         return place

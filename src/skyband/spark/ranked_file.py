@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import SkybandError
 from skyband.query import TimeWindow, TopK
+from skyband.results import Ranked
 from skyband.spark import aggregation
 from skyband.spark.asked import Asked
 from skyband.spark.question import question
@@ -98,8 +99,11 @@ def _forget_log(running: SparkSession | None) -> None:
 
 def ranked_windows(
     spark: SparkSession, staged: Staged, query: TopK, algorithm: str, out: Path
-) -> Iterator[RankedByKey]:
-    """The ranked windows of staged rows; ``out`` is a directory that does not exist yet."""
+) -> Iterator[tuple[Ints, Ranked]]:
+    """The ranked windows of staged rows, and their keys, part by part.
+
+    ``out`` is a directory that does not exist yet.
+    """
     rows = spark.read.schema(ROWS).parquet(_uri(staged.rows))
     if staged.prune:
         rows = best_of_panes(rows, query)
@@ -182,20 +186,17 @@ def _written(found: RankedByKey) -> pa.RecordBatch:
     )
 
 
-def _read(directory: Path, query: TopK) -> Iterator[RankedByKey]:
+def _read(directory: Path, query: TopK) -> Iterator[tuple[Ints, Ranked]]:
     """Ranked windows from the files that Spark wrote."""
     from pyarrow import parquet
 
     for file in sorted(directory.glob("*.parquet")):
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches():
-                yield _ranked(batch, query)
+                yield _own(batch, "key"), _ranked(batch, query)
 
 
-def _ranked(batch: pa.RecordBatch, query: TopK) -> RankedByKey:
-    from skyband.partitioned import RankedByKey
-    from skyband.results import Ranked
-
+def _ranked(batch: pa.RecordBatch, query: TopK) -> Ranked:
     end = _own(batch, "end")
     start = end - query.window.size
     timed = isinstance(query.window, TimeWindow)
@@ -204,7 +205,7 @@ def _ranked(batch: pa.RecordBatch, query: TopK) -> RankedByKey:
         name: np.array(np.from_dlpack(batch.column(name).flatten()))
         for name in batch.schema.names[2:]
     }
-    ranked = Ranked(
+    return Ranked(
         window_start=start if timed else np.maximum(start, 0),
         window_end=end,
         offsets=offsets - offsets[0],
@@ -213,7 +214,6 @@ def _ranked(batch: pa.RecordBatch, query: TopK) -> RankedByKey:
         ranks=flat.get("ranks"),
         previous_rank=flat.get("previous"),
     )
-    return RankedByKey(_own(batch, "key"), ranked)
 
 
 def _uri(path: Path) -> str:
