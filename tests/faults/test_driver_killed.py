@@ -1,0 +1,86 @@
+"""The whole driver, Java and all, killed with -9 again and again at chosen points of progress."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.faults.driver import QUERIES
+from tests.faults.market import (
+    answers,
+    cut,
+    expected_answers,
+    expected_reports,
+    reports,
+    rows,
+    write,
+)
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[2]
+
+POINTS = {
+    "a batch began": "checkpoint/offsets/*",
+    "state was written": "checkpoint/state/*/0/*.changelog",
+    "rows were written": "out/**/part-*.parquet",
+    "a batch was committed": "checkpoint/commits/*",
+}
+KILLS = 6
+MOST = 240  # seconds for one run, far more than it takes
+
+
+def test_nothing_is_lost_or_told_twice(spark: SparkSession, tmp_path: Path) -> None:
+    found = rows(seed=7, count=300)
+    write(tmp_path / "source", cut(found, parts=12, seed=7))
+    points = [(name, point) for name in QUERIES for point in POINTS]
+    random.Random(7).shuffle(points)
+    killed = [run_until(tmp_path, name, point) for name, point in points[:KILLS]]
+    assert killed == [True] * KILLS
+    assert not run_until(tmp_path, None, None)
+    assert (tmp_path / "done").exists()
+    told = spark.read.parquet(str(tmp_path / "timed/out")).collect()
+    assert answers(told) == expected_answers(found)
+    told = spark.read.parquet(str(tmp_path / "counted/out")).collect()
+    assert reports(told) == expected_reports(found)
+
+
+def run_until(home: Path, name: str | None, point: str | None) -> bool:
+    """Run the driver until a query has passed a point once more, and kill it, unless it ended."""
+
+    def passed() -> int:
+        return 0 if name is None else sum(1 for _ in (home / name).glob(POINTS[str(point)]))
+
+    before = passed()
+    (home / "scratch").mkdir(exist_ok=True)
+    driver = subprocess.Popen(
+        [sys.executable, "-m", "tests.faults.driver", str(home)],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(home / "scratch")},
+        start_new_session=True,
+    )
+    try:
+        for _ in range(MOST * 100):
+            try:
+                assert driver.wait(0.01) == 0, (home / "spark.log").read_text()[-3000:]
+                return False
+            except subprocess.TimeoutExpired:
+                if passed() > before:
+                    return True
+        raise AssertionError(f"the driver did not pass {point!r} of {name} in {MOST} s")
+    finally:
+        end(driver)
+
+
+def end(driver: subprocess.Popen[bytes]) -> None:
+    """Kill a driver and its Java at one blow; their Python workers go with them."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(driver.pid, signal.SIGKILL)
+    driver.wait(MOST)

@@ -1,0 +1,66 @@
+"""A crash after the sink was written and before the batch was committed: the batch comes again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from tests.faults.market import (
+    answers,
+    cut,
+    expected_answers,
+    later_than,
+    overwriting,
+    rows,
+    started,
+    timed,
+    told,
+    write,
+)
+
+pytestmark = pytest.mark.spark
+
+
+def appending(directory):
+    """The sink that must not be used: it does not know a batch that it has seen."""
+
+    def write_batch(batch, number):
+        batch.write.mode("append").parquet(str(directory))
+
+    return write_batch
+
+
+def crashing(sink, at):
+    """A sink that writes, and then crashes the first time it meets these batches."""
+
+    def write_batch(batch, number):
+        sink(batch, number)
+        if number in at:
+            at.remove(number)
+            raise RuntimeError(f"power cut after batch {number} was written")
+
+    return write_batch
+
+
+def test_only_a_sink_that_overwrites_is_exact(spark: SparkSession, tmp_path: Path) -> None:
+    found = rows(seed=5, count=150)
+    write(tmp_path / "source", [*cut(found, parts=3, seed=5), [later_than(found)]])
+    sinks = {name: tmp_path / name for name in ("overwriting", "appending")}
+    crashes = {"overwriting": [1, 3, 4], "appending": [3]}
+    for name, sink in {"overwriting": overwriting, "appending": appending}.items():
+        here = sinks[name]
+        power_cut = crashing(sink(here / "out"), list(crashes[name]))
+        for _ in crashes[name]:
+            query = started(timed(spark, tmp_path / "source"), here, power_cut)
+            with pytest.raises(StreamingQueryException, match="power cut after batch"):
+                query.awaitTermination()
+        started(timed(spark, tmp_path / "source"), here, power_cut).awaitTermination()
+    expected = expected_answers(found)
+    assert answers(told(spark, sinks["overwriting"])) == expected
+    twice = Counter(answers(told(spark, sinks["appending"])))
+    assert set(twice) == set(expected)
+    assert max(twice.values()) == 2, "an appending sink repeats a batch: this check would see it"

@@ -1,0 +1,70 @@
+"""Python workers that die in the middle of a batch: tasks are tried again, answers stay exact."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from skyband.spark.processor import PaneProcessor
+from tests.faults.market import (
+    SECOND,
+    answers,
+    cut,
+    expected_answers,
+    later_than,
+    rows,
+    started,
+    timed,
+    told,
+    write,
+)
+
+pytestmark = pytest.mark.spark
+SIZE = 300 * SECOND
+
+
+def deadly(graves: str) -> type[PaneProcessor]:
+    """A processor that kills its own worker at three points, once each.
+
+    It is a local class, so that it travels to workers by value.
+    """
+
+    class Deadly(PaneProcessor):
+        def handleInputRows(self, key, rows, timerValues):  # noqa: N802
+            die("before anything")
+            for row in super().handleInputRows(key, rows, timerValues):
+                yield row
+                die("between two answers")
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802
+            yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
+            die("with a new state and a new timer")
+
+    def die(where: str) -> None:
+        try:
+            os.close(os.open(f"{graves}/{where}", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    return Deadly
+
+
+def test_a_query_outlives_its_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = rows(seed=3, count=150, jumps=0)
+    found[0]["sector"] = "silent"  # but alive: timers tell its windows
+    write(tmp_path / "source", [*cut(found, parts=3, seed=3), [later_than(found)]])
+    graves = tmp_path / "graves"
+    graves.mkdir()
+    monkeypatch.setattr(sys.modules["skyband.spark.top_k"], "PaneProcessor", deadly(str(graves)))
+    leaders = timed(spark, tmp_path / "source", window=f"{SIZE // SECOND} seconds")
+    started(leaders, tmp_path).awaitTermination()
+    assert len(list(graves.iterdir())) == 3
+    assert answers(told(spark, tmp_path)) == expected_answers(found, SIZE)
