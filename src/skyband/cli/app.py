@@ -288,18 +288,35 @@ def generate(
 @app.command()
 def demo(
     seconds: Annotated[
-        str, typer.Option("--seconds", metavar="S", help="How long to watch, on a terminal.")
-    ] = "20",
+        str | None,
+        typer.Option(
+            "--seconds", metavar="S", help="How long to watch: 60, or 20 on the local engine."
+        ),
+    ] = None,
     seed: Annotated[str, typer.Option("--seed", metavar="N", help="Same seed, same market.")] = "0",
     out: Annotated[
         str | None,
-        typer.Option("--out", metavar="FILE", help="Write all answers to a .parquet file."),
+        typer.Option(
+            "--out",
+            metavar="PLACE",
+            help="Where answers are written: a directory, skyband-demo if left out; on the local "
+            "engine a .parquet file.",
+        ),
     ] = None,
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            metavar="spark|local",
+            envvar="SKYBAND_ENGINE",
+            help="What ranks it: a stream on an embedded Spark, or this process.",
+        ),
+    ] = "spark",
 ) -> None:
-    """Watch the engine rank a lively stock market: the biggest trades of the last ten minutes."""
+    """Watch a lively stock market being ranked: the biggest trades of the last ten minutes."""
     from skyband.cli import demo as command
 
-    command.run(seconds, seed, out)
+    command.run(seconds, seed, out, engine)
 
 
 @app.command()
@@ -310,8 +327,11 @@ def bench(
     ],
     as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")] = False,
+    rows: Annotated[
+        int | None, typer.Option("--rows", help="Rows of the stream (spark only).")
+    ] = None,
 ) -> None:
     """Run a benchmark of the repository, beside the papers' figures where there are any."""
     from skyband.cli import bench as command
 
-    raise typer.Exit(command.run(words, quick, as_json))
+    raise typer.Exit(command.run(words, quick, as_json, rows))

@@ -34,7 +34,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rowChecksum.enabled": "true",
     # beyond so many groups max_by sorts all rows instead; the default, 128, is soon passed
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
     "spark.sql.reflect.allowList": "^$",  # matches nothing: SQL text may not call Java
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.enabled": "false",
@@ -150,7 +150,7 @@ def _chatter_to(path: Path) -> Iterator[None]:
     """Give what starts within this block another stderr: Java's, and its workers'."""
     sys.stderr.flush()
     own = os.dup(2)
-    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     try:
         os.dup2(target, 2)
         yield

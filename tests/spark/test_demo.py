@@ -1,0 +1,46 @@
+"""The demonstration on Spark: what it says it did, it did."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from skyband.spark import top_k
+from skyband.spark.market import market
+
+pytestmark = [pytest.mark.spark, pytest.mark.cli]
+
+
+def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_path: Path) -> None:
+    out = tmp_path / "shown"
+    command = [sys.executable, "-m", "skyband.cli", "demo", "--engine", "spark"]
+    ran = subprocess.run(
+        [*command, "--seconds", "1", "--out", str(out)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        cwd=tmp_path,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr == ""
+    told = dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", ran.stdout, re.MULTILINE))
+    read = int(told["rows read"].split()[0].replace(",", ""))
+    assert str(out / "market") in told["results"]
+
+    keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
+    asked = {"k": 10, "by": "price * volume", "time": "ts", "window": "10 minutes"}
+    asked |= {"slide": "10 seconds", "id": "trade", "keep": keep}
+    found = spark.read.parquet(str(out / "market"))
+    rows = market(spark.range(read).withColumnRenamed("id", "value"))
+    wanted = top_k(rows, **asked)  # type: ignore[call-overload]
+    last = found.agg({"window.end": "max"}).first()
+    assert last is not None
+    upto = wanted.filter(wanted["window"]["end"] <= last[0])
+    assert sorted(map(str, found.collect())) == sorted(map(str, upto.collect()))
+    best = spark.read.parquet(str(out / "sectors")).filter("rank = 1")
+    assert best.select("sector").distinct().count() == 11
