@@ -1,0 +1,256 @@
+"""What happens to rows that are late, repeated, from the future, or without a score."""
+
+from __future__ import annotations
+
+import random
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from skyband.spark import drain, quarantined, top_k
+from tests import oracle
+from tests.spark import playing
+from tests.spark.playing import BASE, SECOND
+
+pytestmark = pytest.mark.spark
+
+YEAR_2100 = 4_102_444_800 * SECOND
+
+
+def row(second: float | None, id: int, price: float | None, sector: str = "a") -> dict[str, Any]:
+    """A row so many seconds after the beginning."""
+    at = None if second is None else BASE + int(second * SECOND)
+    return {"ts": at, "seq": id, "id": id, "sector": sector, "price": price}
+
+
+def windows_of(size: int, slide: int, k: int = 3, **more: Any) -> dict[str, Any]:
+    """A query over the columns of :mod:`tests.spark.playing`."""
+    return {
+        "k": k,
+        "by": "price",
+        "time": "ts",
+        "window": f"{size} seconds",
+        "slide": f"{slide} seconds",
+        "id": "id",
+        "keep": "id",
+        **more,
+    }
+
+
+def metrics(query: Any, which: str) -> list[dict[str, int]]:
+    """What a metric of ours said of each micro-batch of a run."""
+    return [
+        values.asDict()
+        for progress in query.recentProgress
+        for name, values in progress.observedMetrics.items()
+        if name.startswith(f"skyband {which} ")
+    ]
+
+
+def counted(query: Any, which: str) -> dict[str, int]:
+    """What a metric of ours said of a whole run."""
+    found = metrics(query, which)
+    return {name: sum(batch[name] for batch in found) for name in found[0]}
+
+
+def held(query: Any) -> list[int]:
+    """How many keys had state after each micro-batch of a run."""
+    return [
+        operator.numRowsTotal
+        for progress in query.recentProgress
+        for operator in progress.stateOperators
+        if "transformWithState" in operator.operatorName
+    ]
+
+
+def test_rows_without_a_sound_time_or_score(spark: SparkSession, tmp_path: Path) -> None:
+    nan = float("nan")
+    sound = [row(second, second, second % 7) for second in range(60)]
+    odd = [row(None, 100, 9.0), row(None, 101, None), row(0, 102, nan), row(1, 103, None)]
+    future = row(0, 104, 9.0) | {"ts": YEAR_2100}
+    silent = row(1_000, 105, nan)  # is never ranked, and yet it says what time it is
+    source = playing.write(tmp_path / "rows", [[*sound[:30], *odd, future], [*sound[30:], silent]])
+    leaders = top_k(playing.stream(spark, source), **windows_of(20, 10))
+    query = playing.run(leaders, tmp_path)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    wanted = playing.expected(sound, 3, 20 * SECOND, 10 * SECOND)
+    assert playing.whole(found) == wanted
+    assert counted(query, "rows") == {
+        "rows": 66,
+        "no_time": 2,
+        "future": 1,
+        "null_score": 2,
+        "nan_score": 2,
+    }
+    answers = counted(query, "windows")
+    assert answers["windows"] == len({row[0] for row in wanted})
+    assert answers["ranked"] == len(wanted)
+    assert query.lastProgress.eventTime["watermark"].startswith("2023-11-14T22:")  # not 2100
+
+    bad = quarantined(spark.read.parquet(source), time="ts")
+    assert {(row.id, row.quarantine) for row in bad.collect()} == {
+        (100, "no time"),
+        (101, "no time"),
+        (104, "from the future"),
+    }
+    assert [row.id for row in quarantined(bad, time="ts", skew=None).collect()] == [100, 101]
+
+
+def test_quarantined_rows_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [row(1, 1, 1.0), row(None, 2, 1.0), row(0, 3, 1.0) | {"ts": YEAR_2100}]
+    bad = quarantined(playing.stream(spark, playing.write(tmp_path / "rows", [rows])), time="ts")
+    playing.run(bad, tmp_path)
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert sorted(row.id for row in found.collect()) == [2, 3]
+    assert found.columns == ["ts", "seq", "id", "sector", "price", "quarantine"]
+
+
+def test_without_a_skew_the_future_is_ranked(spark: SparkSession, tmp_path: Path) -> None:
+    source = playing.write(tmp_path / "rows", [[row(0, 1, 1.0) | {"ts": YEAR_2100}]])
+    assert not top_k(spark.read.parquet(source), **windows_of(10, 10)).collect()
+    assert top_k(spark.read.parquet(source), **windows_of(10, 10, skew=None)).count() == 1
+
+
+PATHS = {
+    "panes": {"time": "ts", "window": "1 hour"},
+    "arrival": {"time": "ts", "window": 8},
+    "sequence": {"sequence": "seq", "window": 8},
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_zeros_are_equal_and_infinities_are_numbers(
+    spark: SparkSession, tmp_path: Path, path: str
+) -> None:
+    inf = float("inf")
+    scores = [0.0, -0.0, inf, -inf, 1.0, None, float("nan"), -1.0]
+    rows = [row(second, second, score) for second, score in enumerate(scores)]
+    source = playing.write(tmp_path / "rows", [rows])
+    leaders = top_k(spark.read.parquet(source), k=9, by="price", keep="id", **PATHS[path])
+    found = sorted(leaders.collect(), key=lambda row: row["rank"])
+    assert [row.id for row in found] == [2, 4, 1, 0, 7, 3]
+    assert [str(row.score) for row in found] == ["inf", "1.0", "0.0", "0.0", "-1.0", "-inf"]
+
+
+def test_repeated_rows_count_once_if_asked(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [row(second / 2, second, second % 5, "ab"[second % 2]) for second in range(80)]
+    parts = [rows[:40] + rows[5:25], rows[20:60], rows[40:] + rows[45:]]
+    source = playing.write(tmp_path / "rows", parts)
+    query = windows_of(20, 10, 50, partition_by="sector", deduplicate_by=["id", "sector"])
+    wanted = playing.expected(rows, 50, 20 * SECOND, 10 * SECOND, key="sector")
+    batch = top_k(spark.read.parquet(source), **query).collect()
+    assert playing.whole(batch, "sector") == wanted
+    stream = playing.play(spark, tmp_path, source, delay="30 seconds", **query)
+    assert playing.whole(stream, "sector") == wanted
+    twice = top_k(spark.read.parquet(source), **(query | {"deduplicate_by": None})).count()
+    assert twice > len(wanted)
+
+
+@pytest.mark.parametrize("arrival", [False, True])
+def test_rows_within_the_delay_are_always_counted(
+    spark: SparkSession, tmp_path: Path, arrival: bool
+) -> None:
+    chance = random.Random(17)
+    rows = playing.rows(17, 240)
+    delay = 20 * SECOND
+    shuffled = sorted(rows, key=lambda row: row["ts"] + chance.randrange(delay))
+    parts = [shuffled[a:b] for a, b in ((0, 60), (60, 80), (80, 170), (170, 240))]
+    assert any(  # the test would prove little otherwise
+        min(row["ts"] for row in part) < max(row["ts"] for row in before) - delay // 2
+        for before, part in pairwise(parts)
+    )
+    source = playing.write(tmp_path / "rows", parts)
+    if arrival:
+        query = windows_of(1, 1, 4) | {"window": 15, "slide": 4, "delay": "20 seconds"}
+        ordered = sorted(rows, key=lambda row: (row["ts"], row["id"]))
+        scores = [None if row["price"] is None else row["price"] + 0.0 for row in ordered]
+        ids = [row["id"] for row in ordered]
+        wanted = sorted(playing.ranked(oracle.count_windows(scores, 15, 4, 4, ids)))
+    else:
+        query = windows_of(25, 10, 4, delay="20 seconds")
+        wanted = playing.expected(rows, 4, 25 * SECOND, 10 * SECOND)
+    assert playing.whole(playing.play(spark, tmp_path, source, **query)) == wanted
+
+
+def test_no_window_is_answered_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows too late may be lost, but what was answered stays answered."""
+    parts = [
+        [row(second, second, 1.0) for second in range(0, 40, 2)],
+        [row(200, 100, 1.0)],
+        [row(195, 101, 2.0), row(201, 102, 1.0)],  # within the delay
+        [row(3, 103, 9.0), row(25, 104, 9.0), row(196, 105, 3.0)],  # two of them far too late
+        [row(1_000, 106, 1.0), row(4, 107, 9.0)],
+    ]
+    source = playing.write(tmp_path / "rows", parts)
+    query = windows_of(20, 10, 4, delay="10 seconds")
+    found = playing.whole(playing.play(spark, tmp_path, source, **query))
+    counted = [one for part in parts for one in part if one["id"] not in (103, 104, 107)]
+    assert found == playing.expected(counted, 4, 20 * SECOND, 10 * SECOND)
+
+
+def test_keys_come_and_go_and_a_drained_stream_keeps_nothing(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    parts = [
+        [row(second, second, second % 3, "a") for second in range(20)],
+        [row(40 + second, 40 + second, second % 3, "b") for second in range(20)],
+        [row(300 + second, 300 + second, second % 3, "ac"[second % 2]) for second in range(20)],
+    ]
+    source = playing.write(tmp_path / "rows", parts)
+    marks = str(tmp_path / "marks")
+    asked = windows_of(60, 10, 2, partition_by="sector", drain=marks, delay="5 seconds")
+    wanted = playing.expected(list(chain(*parts)), 2, 60 * SECOND, 10 * SECOND, key="sector")
+
+    first = playing.run(top_k(playing.stream(spark, source), **asked), tmp_path)
+    before = playing.whole(spark.read.parquet(str(tmp_path / "out")).collect(), "sector")
+    assert 0 < len(before) < len(wanted)
+    assert held(first) == [0, 0, 1, 0]  # "a" while its windows are open, and not for ever
+    kept = [metric["candidates"] for metric in metrics(first, "windows")]
+    assert kept == [0, 0, 2, 0]  # the best two of the newer pane outlive and outrank all others
+
+    drain(spark, marks)
+    second = playing.run(top_k(playing.stream(spark, source), **asked), tmp_path)
+    after = playing.whole(spark.read.parquet(str(tmp_path / "out")).collect(), "sector")
+    assert after == wanted
+    assert set(held(second)) == {0}
+
+
+def test_twenty_thousand_keys_in_a_batch(spark: SparkSession) -> None:
+    rows = spark.range(60_000).select(
+        F.timestamp_micros(F.lit(BASE) + F.col("id") * 1000).alias("ts"),
+        (F.col("id") % 20_000).alias("key"),
+        F.col("id").alias("n"),
+    )
+    leaders = top_k(rows, k=2, by="n", time="ts", window="10 minutes", partition_by="key", keep="n")
+    found = leaders.groupBy("key").agg(
+        F.count("*").alias("rows"), F.sum(F.expr("n - key")).alias("sum"), F.max("rank").alias("r")
+    )
+    whole = found.groupBy("rows", "sum", "r").count().collect()
+    assert [tuple(row) for row in whole] == [(2, 60_000, 2, 20_000)]
+
+
+def test_two_thousand_keys_in_a_stream(spark: SparkSession, tmp_path: Path) -> None:
+    rows = [row(i / 1_000, i, float(i), f"key {i % 2_000}") for i in range(6_000)]
+    source = playing.write(tmp_path / "rows", [rows, [row(500, 9_999, 0.0, "key 0")]])
+    query = windows_of(60, 60, 2, partition_by="sector")
+    run = playing.run(top_k(playing.stream(spark, source), **query), tmp_path)
+    found = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert playing.whole(found, "sector") == playing.expected(
+        rows, 2, 60 * SECOND, 60 * SECOND, key="sector"
+    )
+    assert counted(run, "windows")["windows"] == 2_000
+
+
+def test_twenty_thousand_ranks_in_a_batch(spark: SparkSession) -> None:
+    rows = spark.range(50_000).select(
+        F.timestamp_micros(F.lit(BASE) + F.col("id") * 1000).alias("ts"), F.col("id").alias("n")
+    )
+    with pytest.warns(UserWarning, match="k is 20,000"):
+        leaders = top_k(rows, k=20_000, by="n % 1000", time="ts", window="10 minutes", keep="n")
+    found = leaders.filter("rank != 1 + (999 - score) * 50 + (49 - n div 1000)")
+    assert leaders.count() == 20_000
+    assert found.count() == 0
