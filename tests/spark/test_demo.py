@@ -13,14 +13,21 @@ from pyspark.sql import SparkSession
 from skyband.spark import top_k
 from skyband.spark.market import market
 
+SHORT = """
+import sys
+from skyband.cli import demo
+from skyband.spark import boards
+boards.ROWS_PER_BATCH = 400_000
+demo.run("1", "0", sys.argv[1], "spark")
+"""
+
 pytestmark = [pytest.mark.spark, pytest.mark.cli]
 
 
 def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_path: Path) -> None:
     out = tmp_path / "shown"
-    command = [sys.executable, "-m", "skyband.cli", "demo", "--engine", "spark"]
     ran = subprocess.run(
-        [*command, "--seconds", "1", "--out", str(out)],
+        [sys.executable, "-c", SHORT, str(out)],
         capture_output=True,
         text=True,
         timeout=300,

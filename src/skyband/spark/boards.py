@@ -44,16 +44,16 @@ class Board:
 class Boards:
     """Both boards on an embedded Spark; use it as a context manager: nothing is left running."""
 
-    def __init__(self, out: Path, seed: int, rows_per_batch: int = ROWS_PER_BATCH) -> None:
+    def __init__(self, out: Path, seed: int) -> None:
         self.out = out
-        self._seed, self._rows = seed, rows_per_batch
+        self._seed = seed
         self.boards: list[Board] = []
         self._spark: SparkSession | None = None
 
     def __enter__(self) -> Boards:
         _fresh(self.out)
         self._spark = session(app="skyband demo")
-        rows = trades(self._spark, self._rows, self._seed)
+        rows = trades(self._spark, ROWS_PER_BATCH, self._seed)
         keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
         asked: dict[str, Any] = {
             "k": K,
