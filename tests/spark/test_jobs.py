@@ -94,8 +94,7 @@ def test_a_job_with_everything(write: Any, tmp_path: Path) -> None:
     assert job.query.skew is None
     assert job.source.ddl == "ts timestamp, n int"
     assert job.once().trigger.kind == "available_now"
-    assert job.on("local[1]").session.master == "local[1]"
-    assert job.on(None) is job
+    assert load(file, "local[1]").session.master == "local[1]"
     assert title(job) == (
         "top 10 of the last 1 hour, every 1 minute, shifted by 30 seconds, changes only "
         "by try_divide(n, 2), for each sector and side"
@@ -196,6 +195,11 @@ def test_paths_elsewhere_are_left_to_spark(write: Any) -> None:
         job["source"]["path"] = "/far/away"
         assert load(write(job)).place("/far/away") == "/far/away"
     assert load(write(changed("source.path", "s3a://bucket/in"))).source.path
+    console = changed("sink", {"format": "console"})
+    del console["checkpoint"]
+    assert load(write(console)).checkpoint is None
+    with pytest.raises(QueryError, match="checkpoint is missing"):
+        load(write(console), "spark://host:7077")
 
 
 @pytest.mark.parametrize("name", ["trades", "live", "backfill", "drained"])
@@ -311,6 +315,14 @@ def test_reports_without_a_batch() -> None:
     counted = batch_of(progress(7, eventTime={"watermark": "1970-01-01T00:00:01.500Z"}))
     assert counted is not None
     assert counted.passed == 1500
+
+
+def test_metrics_as_spark_connect_writes_them() -> None:
+    fields = [{"name": "rows", "type": "long"}, {"name": "future", "type": "long"}]
+    metric = {"values": [30, 2], "schema": {"type": "struct", "fields": fields}}
+    batch = batch_of(progress(7, observedMetrics={"skyband rows 0123abcd": metric}))
+    assert batch is not None
+    assert (batch.rows, batch.future, batch.no_time) == (30, 2, 0)
 
 
 def test_batches_add_up_once() -> None:

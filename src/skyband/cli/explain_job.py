@@ -15,9 +15,7 @@ def run(file: str, as_json: bool, physical: bool) -> None:
     job = jobs.load(file)
     from skyband.spark import explaining
     from skyband.spark.running import explained, opened
-    from skyband.spark.session import require_java
 
-    require_java()
     progress.tell("starting Spark, which takes some seconds")
     with opened(job) as spark:
         found = explained(spark, job)

@@ -24,13 +24,10 @@ _STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
     """Run a job; 0 if it ended by itself, 130 after Ctrl-C, 143 after SIGTERM."""
-    job = jobs.load(file).on(master)
+    job = jobs.load(file, master)
     job = job.once() if once else job
     from skyband.spark.running import Run, opened  # Spark, only for a sound job
-    from skyband.spark.session import require_java
 
-    if not (job.session.master or "").startswith("sc://"):
-        require_java()
     if not quiet:
         progress.tell("starting Spark, which takes some seconds")
     with opened(job) as spark, Stop() as stop, Run(spark, job) as work:
@@ -51,10 +48,13 @@ def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
 
 @contextmanager
 def _watcher(job: Job, query: dict[str, Any], quiet: bool) -> Iterator[Watcher]:
-    """A screen on a terminal, lines elsewhere."""
+    """A screen on a terminal, lines elsewhere; of a batch there is nothing to see."""
     console = Console(stderr=True, highlight=False)
     if quiet:
         yield Nobody()
+    elif job.batch:
+        with progress.waiting("ranking"):
+            yield Nobody()
     elif sys.stderr.isatty() and console.is_interactive:
         with Screen(title(job), query, console) as screen:
             yield screen

@@ -94,7 +94,11 @@ def _placed(end: Any) -> Any:
 def _metric(metrics: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for name, row in metrics.items():
         if name.startswith(prefix) and row is not None:
-            return dict(row if isinstance(row, Mapping) else row.asDict())
+            found = dict(row if isinstance(row, Mapping) else row.asDict())
+            if set(found) == {"values", "schema"}:  # as Spark Connect writes it
+                names = [field["name"] for field in found["schema"]["fields"]]
+                return dict(zip(names, found["values"], strict=True))
+            return found
     return {}
 
 

@@ -138,21 +138,16 @@ class Job(_Part):
             return path
         return str(self.home / path)
 
+    @property
+    def here(self) -> bool:
+        """Whether Spark runs on this machine, and on its files."""
+        master = self.session.master or "local"
+        elsewhere = "spark.hadoop.fs.defaultFS" in self.session.settings
+        return master.startswith("local") and not elsewhere
+
     def local(self, path: str) -> Path | None:
         """A path on this machine, or None if it is, or may be, elsewhere."""
-        elsewhere = "spark.hadoop.fs.defaultFS" in self.session.settings
-        master = self.session.master or "local"
-        if _SCHEME.match(path) or elsewhere or not master.startswith("local"):
-            return None
-        return self.home / path
-
-    def on(self, master: str | None) -> Job:
-        """The same job with another master, if one is given."""
-        if master is None:
-            return self
-        return self.model_copy(
-            update={"session": self.session.model_copy(update={"master": master})}
-        )
+        return self.home / path if self.here and not _SCHEME.match(path) else None
 
     def once(self) -> Job:
         """The same job over what there is now, whatever its trigger."""
@@ -161,10 +156,11 @@ class Job(_Part):
         return self.model_copy(update={"trigger": Trigger(kind="available_now")})
 
 
-def load(path: str | Path) -> Job:
+def load(path: str | Path, master: str | None = None) -> Job:
     """Read a job file and check all that can be checked without Spark.
 
-    Raises :class:`QueryError` with the place in the file, what was found, what was expected.
+    ``master`` wins over the file's. Raises :class:`QueryError` with the place in the file, what was
+    found and what was expected.
     """
     file = Path(path)
     found, lines = job_errors.parsed(_text(file), file.name)
@@ -181,6 +177,9 @@ def load(path: str | Path) -> Job:
         job = Job.model_validate({**found, "home": file.absolute().parent, "file": file})
     except ValidationError as error:
         raise job_errors.reworded(error, file.name, lines, Job) from None
+    if master is not None:
+        session = job.session.model_copy(update={"master": master})
+        job = job.model_copy(update={"session": session})
     try:
         _check(job)
     except SkybandError as error:
@@ -282,7 +281,8 @@ def _check_run(job: Job) -> None:
             "a run that ends by itself: to drain is to say that no more rows will come",
             "write trigger: available_now, or drain: false",
         )
-    if not job.batch and job.checkpoint is None and job.sink.format.lower() != "console":
+    alone = job.here and job.sink.format.lower() == "console"
+    if not job.batch and job.checkpoint is None and not alone:
         raise QueryError(
             "checkpoint is missing",
             "a directory that remembers how far the stream is",

@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -89,6 +89,7 @@ class Run:
         )
         self.log = log_file() if log_file().exists() else None
         self._leaders: DataFrame | None = None
+        self._partitions: str | None = None  # the session's own
         self._read = Observation("skyband read")
 
     def __enter__(self) -> Run:
@@ -97,6 +98,9 @@ class Run:
     def __exit__(self, *_: object) -> None:
         if self._own:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
+        if self._partitions is not None:
+            with suppress(*FAILURES):  # it may be gone
+                self.spark.conf.set(_PARTITIONS, self._partitions)
 
     @property
     def drain(self) -> str:
@@ -131,6 +135,7 @@ class Run:
     def _adopt(self, held: dict[str, Any] | None) -> None:
         """Shuffle partitions are frozen into a checkpoint: go on with its own."""
         if held is not None and self.job.session.shuffle_partitions is None:
+            self._partitions = self.spark.conf.get(_PARTITIONS)
             self.spark.conf.set(_PARTITIONS, str(held["shuffle_partitions"]))
 
     def go(self, stop: threading.Event, see: Callable[[], None]) -> None:

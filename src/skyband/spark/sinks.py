@@ -44,7 +44,7 @@ def write(leaders: DataFrame, job: Job) -> None:
     elif kind == "files":
         directory_per_batch(job)(rows, 0)
     else:
-        rows.write.format(job.sink.format).options(**_options(job)).mode("errorifexists").save()
+        rows.write.format(job.sink.format).options(**_options(job)).mode("error").save()
 
 
 def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
