@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,29 @@ def test_the_example_of_a_stream_that_has_ended(run: Runner, tmp_path: Path) -> 
     assert len(found) > 5
 
 
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"sequence": "id", "window": 20, "slide": 10}, "40 to 60"),
+        ({"time": "ts", "window": 20, "slide": 10, "partition_by": "sector"}, "10 to 30"),
+        ({"time": "ts", "window": "20 s", "slide": "10 s", "emit": "changes"}, "left"),
+    ],
+)
+def test_boards_of_other_questions(
+    run: Runner, tmp_path: Path, query: dict[str, Any], told: str
+) -> None:
+    put(tmp_path / "in", 0, 60)
+    asked = {"k": 2, "by": "price", **query}
+    ran = run(
+        "run",
+        job(tmp_path, query=asked, sink={"format": "console"}, trigger="batch", checkpoint=None),
+    )
+    assert (ran.code, ran.err) == (0, "")
+    assert told in ran.out
+    assert "rows        60 read" in ran.out
+    assert ran.out.endswith("every window is answered\n")
+
+
 def test_what_goes_wrong_is_told(run: Runner, tmp_path: Path) -> None:
     put(tmp_path / "in", 0, 60)
     assert "did you mean 'price'" in run.fails("run", job(tmp_path, query__by="prise * 2"))
@@ -247,6 +271,25 @@ def test_signals_stop_in_order() -> None:
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_batch_is_interrupted(
+    run: Runner, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While Spark is at work on something that would take hours."""
+
+    def endless(rows: Any, job: Any) -> None:
+        counted = spark.range(1 << 50).selectExpr("uuid() AS id").filter("id = ''")
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        counted.collect()
+
+    put(tmp_path / "in", 0, 5)
+    monkeypatch.setattr("skyband.spark.sinks.write", endless)
+    batch = job(tmp_path, sink={"format": "console"}, trigger="batch", checkpoint=None)
+    ran = run("run", batch)
+    assert ran.code == 143
+    assert "rows        none were read" in ran.out
+    assert spark.range(3).count() == 3
 
 
 @pytest.mark.cli

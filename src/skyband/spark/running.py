@@ -141,12 +141,13 @@ class Run:
     def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Run until the job ends or ``stop`` is set; ``see`` is called again and again."""
         with self._reworded():
+            if stop.is_set():
+                return
             if self.job.batch:
                 self._batch(stop, see)
                 return
             told = draining.drained(self.spark, self.drain)
-            if not stop.is_set():
-                self._stream(stop, see)
+            self._stream(stop, see)
             if self.job.drain and not told and not stop.is_set():
                 draining.drain(self.spark, self.drain)
                 self._stream(stop, see)
