@@ -144,10 +144,10 @@ def test_bench_calls_the_benchmarks(run, tmp_path, monkeypatch):
     monkeypatch.setattr(bench.skyband, "__file__", str(package))
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert run("bench", "paper", "sap", "--quick").code == 3
-    assert run("bench", "scan", "--json").code == 3
+    assert run("bench", "spark", "--json", "--rows", 1000).code == 3
     assert calls == [
-        (["paper", "sap"], {"quick": True, "as_json": False}),
-        (["scan"], {"quick": False, "as_json": True}),
+        (["paper", "sap"], {"quick": True, "as_json": False, "rows": None}),
+        (["spark"], {"quick": False, "as_json": True, "rows": 1000}),
     ]
 
 
