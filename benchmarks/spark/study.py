@@ -106,8 +106,8 @@ class Sliding:
                  "x native speed", "state"),
                 rows,
                 "floor: Spark's tumbling max per pane. native: its max_by over sliding windows, on "
-                "the first rows of the stream; there its answers, Skyband's and the oracle's agreed "
-                "in every line. State as Spark reports it, with RocksDB's own buffers.",
+                "the first rows of the stream; there its answers, Skyband's and the oracle's "
+                "agreed in every line. State as Spark reports it, with RocksDB's own buffers.",
             )
         )  # fmt: skip
         console.print(
