@@ -22,6 +22,7 @@ _PLAIN = {
     "memory": ("benchmarks.memory", "Memory"),
     "start": ("benchmarks.start", "Start"),
     "spark": ("benchmarks.spark.study", "Sliding"),
+    "spark-scale": ("benchmarks.spark.scale", "Scale"),
 }
 _PAPERS = {"sap": "benchmarks.papers.sap", "mintopk": "benchmarks.papers.mintopk"}
 

@@ -24,7 +24,8 @@ class Run:
     rows: int
     seconds: float
     state_bytes: int
-    batches: int
+    candidates: int
+    written_bytes: int  # by the last batch, into the store of the candidates
 
 
 def floor(rows: DataFrame, ratio: int, k: int) -> DataFrame:
@@ -87,5 +88,23 @@ def timed(found: DataFrame, home: Path) -> Run:
         sum(p["numInputRows"] for p in progress),
         sum(p["durationMs"]["triggerExecution"] for p in progress) / 1000,
         max(state, default=0),
-        len(progress),
+        _candidates(progress),
+        _written(progress),
     )
+
+
+def _candidates(progress: list[Any]) -> int:
+    """Candidates kept, as the last micro-batch that answered anything reports them."""
+    for report in reversed(progress):
+        for name, row in (report["observedMetrics"] or {}).items():
+            if name.startswith("skyband windows") and row["windows"]:
+                return int(row["candidates"])
+    return 0
+
+
+def _written(progress: list[Any]) -> int:
+    """What the last micro-batch wrote into the candidates' store: all of it, if all have news."""
+    for operator in progress[-1]["stateOperators"]:
+        if operator["operatorName"].startswith("transformWithState"):
+            return int(operator["customMetrics"]["rocksdbTotalBytesWritten"])
+    return 0

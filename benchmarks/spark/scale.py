@@ -1,0 +1,137 @@
+"""``skyband bench spark-scale``: one core and all of them, and state as keys grow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.measure import Record
+from benchmarks.spark import stream
+from benchmarks.spark.study import FILES, STYLES
+
+RATIO, K = 60, 100
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The pane path on more cores, each in a process of its own; then over more keys."""
+
+    rows: int = 20_000_000
+    keys: tuple[int, ...] = (100, 1_000, 10_000)
+    repeats: int = 2
+    name: str = field(default="spark_scale", init=False)
+
+    @classmethod
+    def sized(cls, quick: bool, rows: int | None = None) -> Scale:
+        """Over 2x10^7 rows, or fewer."""
+        if quick:
+            return cls(rows or 1_000_000, (100, 1_000), 1)
+        return cls(rows or 20_000_000)
+
+    def collect(self) -> list[Record]:
+        """A record per number of cores, and per number of keys."""
+        cores = os.cpu_count() or 1
+        records: list[Record] = []
+        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
+            home = Path(name)
+            report.note(f"writing {self.rows:,} trades")
+            whole = stream.write(home / "whole", self.rows, self.rows, FILES)
+            few = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
+            with report.progress("spark-scale", 2 + len(self.keys)) as step:
+                for count in sorted({1, cores}):
+                    found = _run(home, count, whole, few, 0, self.repeats)
+                    records.append({"cores": count, "keys": 0, **found})
+                    step(f"{count} cores")
+                for keys in self.keys:
+                    rows = min(self.rows, 1_000_000)
+                    part = stream.write(home / f"keys-{keys}", rows, 60 * rows, FILES, keys)
+                    found = _run(home, cores, part, part, keys, 1)
+                    records.append({"cores": cores, "keys": keys, **found})
+                    step(f"{keys} keys")
+        return records
+
+    def show(self, records: list[Record], console: Console) -> None:
+        """One table, then the goal."""
+        base = next((r["rows_per_s"] for r in records if not r["keys"]), None)
+        rows = [
+            (
+                r["keys"] or "one ranking", r["cores"], r["rows"], r["seconds"], r["rows_per_s"],
+                None if r["keys"] else report.ratio(r["rows_per_s"], base),
+                r["candidates"], report.size(r["state_bytes"]),
+                None if not r["keys"] else r["state_bytes"] / r["keys"],
+            )
+            for r in records
+        ]  # fmt: skip
+        title = f"Skyband, window/slide = {RATIO}, k = {K}; per key k = 10"
+        columns = (
+            "keys", "cores", "rows", "s", "rows/s", "x one core", "candidates", "state",
+            "bytes per key",
+        )  # fmt: skip
+        note = "State of the candidates: what the last micro-batch wrote of it."
+        console.print(report.table(title, columns, rows, note))
+
+    def draw(self, records: list[Record], folder: Path) -> list[Path]:
+        """State against keys."""
+        figure, axes = report.panels(1, 1, "State as keys grow", panel=(4.4, 3.2))
+        panel = axes[0][0]
+        own = [r for r in records if r["keys"]]
+        colour, marker = STYLES["skyband"]
+        x, y = [r["keys"] for r in own], [r["state_bytes"] / 1e6 for r in own]
+        panel.plot(x, y, color=colour, marker=marker)
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_xlabel("keys")
+        panel.set_ylabel("candidate state, MB")
+        return report.save(figure, folder, self.name)
+
+
+def _run(home: Path, cores: int, folder: Path, few: Path, keys: int, repeats: int) -> Record:
+    """Measure in a process of its own, whose Spark has so many cores."""
+    words = [str(home), f"local[{cores},4]", str(folder), str(few), str(keys), str(repeats)]
+    ran = subprocess.run(
+        [sys.executable, "-m", "benchmarks.spark.scale", *words],
+        stdout=subprocess.PIPE,
+        check=True,
+        cwd=Path(__file__).parents[2],
+    )
+    found: Record = json.loads(ran.stdout)
+    return found
+
+
+def _measure(words: list[str]) -> Record:
+    from benchmarks.spark.systems import skyband, timed
+    from benchmarks.spark.systems import stream as read
+    from skyband.spark import session
+
+    home, master, folder, few, keys, repeats = words
+    spark = session(master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home})
+    more: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
+    k = 10 if int(keys) else K
+
+    def run(source: str) -> Any:
+        rows = read(spark, Path(source), FILES // 2)
+        return timed(skyband(rows, RATIO, k, **more), Path(home) / "run")
+
+    run(few)
+    best = min((run(folder) for _ in range(int(repeats))), key=lambda took: took.seconds)
+    spark.stop()
+    return {
+        "rows": best.rows,
+        "seconds": best.seconds,
+        "rows_per_s": best.rows / best.seconds,
+        "candidates": best.candidates,
+        "state_bytes": best.written_bytes,
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(_measure(sys.argv[1:])))
