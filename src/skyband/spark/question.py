@@ -117,7 +117,7 @@ def question(df: DataFrame, asked: Asked) -> Question:
         )
     query = asked.query()
     _check_k(query.k)
-    schema = df.schema
+    schema = _schema(df)
     score = _score(df, asked.by)
     at, ntz = _place(df, asked, query)
     keys = _columns(schema, asked.partition_by, "partition_by")
@@ -147,6 +147,20 @@ def question(df: DataFrame, asked: Asked) -> Question:
         _delay(asked),
         None if asked.skew is None else _duration(asked.skew, "skew", "1 hour"),
         same,
+    )
+
+
+def _schema(df: DataFrame) -> StructType:
+    """The columns of a DataFrame; Spark does not tell them inside a pipeline's functions."""
+    try:
+        return df.schema
+    except PySparkException as error:
+        if error.getCondition() != "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION":
+            raise
+    raise QueryError(
+        "top_k was called in a pipeline's query function, where Spark tells nothing of columns",
+        "a call at the top of the file",
+        "make the DataFrame there, and return it from the function",
     )
 
 

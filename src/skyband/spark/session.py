@@ -63,6 +63,7 @@ def session(
         from skyband.spark import session
         spark = session()                                  # embedded
         spark = session("spark://host:7077")               # a cluster
+        spark = session("sc://host:15002")                 # a Spark Connect server
     """
     found = {**SETTINGS, **(settings or {})}
     local = master is None or master.startswith("local")
@@ -78,11 +79,13 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for kind in ("SQL", "DataFrame"):  # errors are raised; nobody wants them on stderr as well
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").setLevel("CRITICAL")
-    builder = SparkSession.builder.master(master or LOCAL).appName(app)
-    for name, value in found.items():
-        builder = builder.config(name, value)
     path = log_file() if log is None else Path(log)
     try:
+        if master is not None and master.startswith("sc://"):
+            return _connected(master, app, found)
+        builder = SparkSession.builder.master(master or LOCAL).appName(app)
+        for name, value in found.items():
+            builder = builder.config(name, value)
         with _interrupts_later(), _chatter_to(path):
             return builder.getOrCreate()
     except (*FAILURES, RuntimeError) as error:
@@ -91,6 +94,15 @@ def session(
             "a master that Spark knows, and Java 17 or later",
             f"its own words are in {path}",
         ) from None
+
+
+def _connected(server: str, app: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session on a Spark Connect server, with what it lets its clients set."""
+    spark = SparkSession.builder.remote(server).appName(app).getOrCreate()
+    for name, value in settings.items():
+        if spark.conf.isModifiable(name):
+            spark.conf.set(name, value)
+    return spark
 
 
 def said(error: Exception) -> str:
