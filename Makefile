@@ -21,8 +21,8 @@ demo: setup ## watch Spark rank a lively stock market for a minute
 	$(BIN)/skyband demo
 
 lint: setup ## style, types, import direction
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

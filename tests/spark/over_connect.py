@@ -1,0 +1,83 @@
+"""Run in a process of its own: a Connect client cannot live beside a classic session.
+
+Everything that top_k can do, on a Connect server, against the oracle.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from skyband.errors import DataError, QueryError
+from skyband.spark import claim, drain, quarantined, session, top_k
+from skyband.spark.health import batch_of
+from tests import oracle
+from tests.spark import playing
+from tests.spark.playing import SECOND
+
+sys.path.append(str(Path(__file__).parents[2] / "examples"))
+from connect import server
+
+TIMED: dict[str, Any] = {
+    "k": 4,
+    "by": "price",
+    "time": "ts",
+    "window": "25 seconds",
+    "slide": "10 seconds",
+    "partition_by": "sector",
+    "id": "id",
+    "keep": ["id", "ts"],
+}
+COUNTED = TIMED | {"k": 3, "window": 12, "slide": 5, "partition_by": None}
+
+
+def main(home: Path) -> None:
+    rows = playing.rows(23, 120)
+    source = playing.write(home / "rows", [rows])
+    timed = playing.expected(rows, 4, 25 * SECOND, 10 * SECOND, key="sector")
+    ordered = sorted(rows, key=lambda row: (row["ts"], row["id"]))
+    scores = [None if row["price"] is None else row["price"] + 0.0 for row in ordered]
+    windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in ordered])
+    counted = sorted(playing.ranked(windows))
+    with server(home) as address, session(address, shuffle_partitions=2) as spark:
+        assert type(spark).__module__ == "pyspark.sql.connect.session"
+        batch = spark.read.parquet(source)
+        mistakes(batch)
+        assert playing.whole(top_k(batch, **TIMED).collect(), "sector") == timed
+        assert playing.whole(top_k(batch, **COUNTED).collect()) == counted
+        assert not quarantined(batch, time="ts").collect()
+        assert playing.whole(drained(spark, home / "timed", source, TIMED), "sector") == timed
+        assert playing.whole(drained(spark, home / "counted", source, COUNTED)) == counted
+    print("all is as it should be")
+
+
+def mistakes(rows: DataFrame) -> None:
+    """They are told over Connect, too, before anything runs."""
+    with pytest.raises(DataError, match="there is no column 'prise'"):
+        top_k(rows, **(TIMED | {"keep": "prise"}))
+    with pytest.raises(QueryError, match="prise"):
+        top_k(rows, **(TIMED | {"by": "prise * 2"}))
+    with pytest.raises(DataError, match="of type string"):
+        top_k(rows, **(TIMED | {"by": rows.sector}))
+
+
+def drained(spark: SparkSession, home: Path, source: str, query: dict[str, Any]) -> list[Any]:
+    """A stream from its beginning to its end."""
+    marks = str(home / "marks")
+    drain(spark, marks)
+    leaders = top_k(playing.stream(spark, source), drain=marks, **query)
+    assert claim(leaders, str(home / "checkpoint"))
+    run = playing.run(leaders, home)
+    batches = [batch_of(progress) for progress in run.recentProgress]
+    assert sum(batch.rows for batch in batches if batch) == 120
+    with pytest.raises(QueryError, match="drained"):
+        claim(leaders, str(home / "checkpoint"))
+    return spark.read.parquet(str(home / "out")).collect()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

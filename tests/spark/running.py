@@ -1,0 +1,31 @@
+"""Python files in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+_HASTE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java that starts sooner
+
+
+def run(file: Path, home: Path, *arguments: str) -> str:
+    """What a file prints; it must succeed, and leave nothing where it was started."""
+    started, temporary = home / "started here", home / "temporary"
+    started.mkdir()
+    temporary.mkdir()
+    own = os.environ | {
+        "JAVA_TOOL_OPTIONS": _HASTE,
+        "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "TMPDIR": str(temporary),
+    }
+    command = [sys.executable, str(file), *arguments]
+    done = subprocess.run(
+        command, cwd=started, env=own, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
+    assert not list(started.iterdir())
+    return done.stdout

@@ -1,0 +1,17 @@
+"""The same answers over Spark Connect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.spark.running import run
+
+pytestmark = pytest.mark.spark
+
+
+def test_connect_gives_what_the_oracle_gives(tmp_path: Path) -> None:
+    assert run(Path(__file__).with_name("over_connect.py"), tmp_path, str(tmp_path)).endswith(
+        "all is as it should be\n"
+    )

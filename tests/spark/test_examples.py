@@ -1,0 +1,53 @@
+"""Each example runs as its reader would run it, and says what it should."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.spark.running import EXAMPLES, run
+
+pytestmark = pytest.mark.spark
+
+SAYS = {
+    "batch_backfill.py": [
+        r"batch:  1,320 rows",
+        r"stream: 1,320 rows .* 4 files",
+        r"rows that differ: 0",
+    ],
+    "connect.py": [
+        r"a client of Spark 4\.\d+\.\d+ \(pyspark\.sql\.connect",
+        r"14:30:10  1  \w+ +[\d,.]+",
+        r"rows of stream and batch that differ: 0",
+    ],
+    "count_windows_per_key.py": [
+        r"after trade 1,000 .* comes in at 1",
+        r"goes from \d to \d",
+        r"falls out, it was \d",
+    ],
+    "files_to_parquet.py": [
+        r"40,000 new rows; 3 windows .*\n40,000 new rows; 7 .*\n40,000 new rows; 12 ",
+        r"0 new rows; 19 windows answered",
+        r"refused: checkpoint \S+ belongs to another query: k was 3 and is now 5",
+        r"refused: this stream was drained",
+        r"(  \d\d:\d\d:\d\d-\d\d:\d\d:\d\d  \w+ .*\n){19}",
+    ],
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_an_example_runs_and_leaves_nothing(tmp_path: Path, name: str) -> None:
+    told = run(EXAMPLES / name, tmp_path)
+    for wanted in SAYS[name]:
+        assert re.search(wanted, told), told
+    left = [path.name for path in (tmp_path / "temporary").iterdir()]
+    assert not [name for name in left if not name.startswith(("hsperf", "liblz4", "blockmgr"))]
+
+
+def test_every_example_is_listed_and_run() -> None:
+    files = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
+    assert files == {*SAYS, "pipeline/run.py", "pipeline/transformations/leaders.py"}
+    listed = (EXAMPLES / "README.md").read_text()
+    assert [name for name in (*SAYS, "pipeline/run.py", "jobs/") if name not in listed] == []

@@ -1,0 +1,95 @@
+"""The tables of a Declarative Pipeline hold what the oracle says."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset as ds
+import pytest
+
+from tests import oracle
+from tests.spark.playing import SECOND
+from tests.spark.running import EXAMPLES, run
+
+pytestmark = pytest.mark.spark
+
+MISTAKE = '''
+from pathlib import Path
+
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+from skyband.errors import QueryError
+from skyband.spark import top_k
+
+spark = SparkSession.active()
+
+
+@dp.temporary_view
+def mistaken():
+    """top_k cannot be called in here, and says so."""
+    try:
+        top_k(spark.range(1), k=1, by="id", time="ts", window="1 hour")
+    except QueryError as error:
+        Path("refused").write_text(str(error))
+    return spark.range(1)
+'''
+
+
+def test_a_pipeline_keeps_a_stream_and_a_batch_of_leaders(tmp_path: Path) -> None:
+    mistaken = tmp_path / "project" / "transformations" / "mistaken.py"
+    mistaken.parent.mkdir(parents=True)
+    mistaken.write_text(MISTAKE)
+    told = run(EXAMPLES / "pipeline" / "run.py", tmp_path, str(tmp_path))
+    assert told.count("Run is COMPLETED.") == 2
+    assert "return it from the function" in (tmp_path / "project" / "refused").read_text()
+
+    trades = read(tmp_path / "project" / "trades")
+    newest = max(row["ts"] for row in trades)
+    closed = newest // (10 * SECOND) * 10 * SECOND - 5 * SECOND  # the delay
+    found = read(tmp_path / "tables" / "biggest_trades")
+    assert ranked(found) == expected(trades, 3, 10 * SECOND, closed)
+
+    found = read(tmp_path / "tables" / "best_of_sector")
+    assert len({row["sector"] for row in found}) > 5
+    for sector in {row["sector"] for row in trades}:
+        own = [row for row in trades if row["sector"] == sector]
+        leaders = [row for row in found if row["sector"] == sector]
+        assert ranked(leaders) == expected(own, 1, 30 * SECOND, None)
+
+
+def micros(moment: datetime) -> int:
+    return int(moment.timestamp()) * SECOND + moment.microsecond
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    """The rows of a table, moments as whole numbers."""
+    rows: list[dict[str, Any]] = ds.dataset(path, format="parquet").to_table().to_pylist()
+    return [row | {"ts": micros(row["ts"])} for row in rows]
+
+
+def ranked(rows: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
+    return sorted(
+        (micros(row["window"]["end"]), row["rank"], row["score"], row["symbol"], row["ts"])
+        for row in rows
+    )
+
+
+def expected(
+    trades: list[dict[str, Any]], k: int, slide: int, until: int | None
+) -> list[tuple[Any, ...]]:
+    answers = oracle.time_windows(
+        [row["price"] * row["volume"] for row in trades],
+        [row["ts"] for row in trades],
+        30 * SECOND,
+        slide,
+        k,
+        until=until,
+    )
+    return [
+        (answer.end, rank, score, trades[at]["symbol"], trades[at]["ts"])
+        for answer in answers
+        for rank, (score, at) in enumerate(answer.rows, start=1)
+    ]
