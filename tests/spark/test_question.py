@@ -404,13 +404,19 @@ def test_kept_values_and_keys_of_every_type_come_back_as_they_were(
     assert texts(found, "n", *KEPT) == wanted
 
 
-def test_zero_and_minus_zero_are_one_key(spark: SparkSession) -> None:
+@pytest.mark.parametrize("key", ["d", "part"])
+@pytest.mark.parametrize("windows", [{"window": "1 minute"}, {"window": 3, "slide": 2}])
+def test_keys_are_equal_as_in_sql(spark: SparkSession, windows: dict[str, Any], key: str) -> None:
     rows = spark.sql(
-        "SELECT timestamp_seconds(n) AS ts, n, d FROM VALUES (1, 0.0D), (2, -0.0D) AS (n, d)"
+        "SELECT timestamp_seconds(n) AS ts, n, d, named_struct('d', abs(d)) AS part FROM VALUES "
+        "(1, 0D), (2, -0D), (3, DOUBLE('NaN')), (4, DOUBLE('NaN')), (5, NULL), (6, NULL) AS (n, d)"
     )
-    for window in ("1 minute", 2):
-        leaders = top_k(rows, k=2, by="n", time="ts", window=window, partition_by="d", keep="n")
-        assert [str(row.d) for row in leaders.collect()] == ["0.0", "0.0"]
+    leaders = top_k(rows, k=3, by="n", time="ts", partition_by=key, keep="n", **windows).collect()
+    assert sorted((row["rank"], row.n) for row in leaders) == [
+        *((1, 2), (1, 4), (1, 6)),
+        *((2, 1), (2, 3), (2, 5)),
+    ]
+    assert len({str(row[key]) for row in leaders}) == 3
 
 
 RESULTS = {

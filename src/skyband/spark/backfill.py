@@ -1,10 +1,15 @@
-"""The pane path on batch DataFrames: the same candidates, one key at a time."""
+"""Batch DataFrames: all rows of each key to its ranked windows, key after key.
+
+Spark hands over one group at a time, which costs more than the group when keys are many; so rows
+are sorted by key instead, and cut into keys here.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from skyband.spark.candidates import FOREVER
@@ -13,25 +18,88 @@ from skyband.spark.processor import Kept
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Columns = list[list[Any]]
+Answers = Callable[[Columns], Iterator[tuple[Any, ...]]]
 
-def answerer(kept: Kept, keys: int, schema: StructType) -> Callable[[pa.Table], pa.Table]:
-    """A function from all panes of a key to its ranked windows."""
-
-    def answer(table: pa.Table) -> pa.Table:
-        columns = [column.to_pylist() for column in table.columns]
-        panes = [kept.pane(row, keys) for row in zip(*columns, strict=True)]
-        key = tuple(column[0] for column in columns[:keys])
-        found = kept.candidates()
-        return table_of([key + row for row in kept.rows(found, panes, FOREVER, True)], schema)
-
-    return answer
+_TOGETHER = 100_000  # ranked rows that are handed back at once
 
 
-def table_of(rows: list[tuple[Any, ...]], schema: StructType) -> pa.Table:
-    """Rows as an Arrow table of this schema."""
+def answered(rows: DataFrame, keys: list[str], answers: Answers, schema: StructType) -> DataFrame:
+    """The answers to all rows of each key, behind the key.
+
+    ``answers`` gets the other columns of a key's rows and gives what ``answer_fields`` lays out.
+    """
+    width, scores = len(keys), 2
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found: list[tuple[Any, ...]] = []
+        held = 0
+        for key, columns in _by_key(batches, width):
+            for row in answers(columns):
+                found.append(key + row)
+                held += len(row[scores])
+                if held > _TOGETHER:
+                    yield _batch(found, schema)
+                    found, held = [], 0
+        if found:
+            yield _batch(found, schema)
+
+    return rows.repartition(*keys).sortWithinPartitions(*keys).mapInArrow(run, schema)
+
+
+def of_panes(kept: Kept) -> Answers:
+    """What answers all panes of a key."""
+
+    def answers(columns: Columns) -> Iterator[tuple[Any, ...]]:
+        panes = [kept.pane(row, 0) for row in zip(*columns, strict=True)]
+        return kept.rows(kept.candidates(), panes, FOREVER, True)
+
+    return answers
+
+
+def _by_key(
+    batches: Iterator[pa.RecordBatch], width: int
+) -> Iterator[tuple[tuple[Any, ...], Columns]]:
+    """Rows that are sorted by their first columns, cut where those change."""
+    current: tuple[Any, ...] | None = None
+    same: Any = None
+    held: Columns = []
+    for batch in batches:
+        columns = [column.to_pylist() for column in batch.columns]
+        low = 0
+        for at, key in enumerate(zip(*columns[:width], strict=True)):
+            if current is not None and (key == current or _comparable(key) == same):
+                continue
+            if current is not None:
+                _extend(held, columns[width:], low, at)
+                yield current, held
+            current, same, held = key, _comparable(key), [[] for _ in columns[width:]]
+            low = at
+        _extend(held, columns[width:], low, batch.num_rows)
+    if current is not None:
+        yield current, held
+
+
+def _extend(held: Columns, columns: Columns, low: int, high: int) -> None:
+    for own, column in zip(held, columns, strict=True):
+        own.extend(column[low:high])
+
+
+def _comparable(value: Any) -> Any:
+    """A key that equals itself, even if it holds NaN."""
+    if isinstance(value, float) and value != value:
+        return "NaN"
+    if isinstance(value, tuple):
+        return tuple(_comparable(part) for part in value)
+    if isinstance(value, dict):
+        return tuple(_comparable(part) for part in value.values())
+    return value
+
+
+def _batch(rows: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
     arrow = to_arrow_schema(schema)
     arrays = [pa.array([row[i] for row in rows], field.type) for i, field in enumerate(arrow)]
-    return pa.Table.from_arrays(arrays, schema=arrow)
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow)

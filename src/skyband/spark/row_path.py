@@ -7,12 +7,11 @@ count window over all rows of a stream is better asked with ``sequence=``, on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import (
     ArrayType,
@@ -27,14 +26,13 @@ from pyspark.sql.types import (
 
 from skyband.errors import SnapshotError
 from skyband.query import TopK
+from skyband.spark import backfill
 from skyband.spark.aggregation import AT, LABEL, SCORE, key_names
-from skyband.spark.backfill import table_of
+from skyband.spark.backfill import Answers, Columns
 from skyband.spark.processor import STATE_VERSION, answer_fields, answer_rows
 from skyband.spark.question import Question
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from skyband.spark.arrivals import Arrivals, Waiting
 
 STATE = "arrivals"
@@ -182,33 +180,27 @@ def answered(rows: DataFrame, question: Question) -> DataFrame:
     keys = [StructField(f"key_{i}", rows.schema[name].dataType) for i, name in enumerate(names)]
     fields = answer_fields(line.kept, question.query.emit == "changes")
     schema = StructType([*keys, *fields])
-    groups = rows.select(
-        *names,
-        AT,
-        F.col(SCORE),
-        *(f"tie_{i}" for i in range(len(question.ties))),
-        *(f"kept_{i}" for i in range(len(question.kept))),
-        LABEL,
-    ).groupBy(*names)
+    columns = [*names, AT, SCORE]
+    columns += [f"tie_{i}" for i in range(len(question.ties))]
+    columns += [f"kept_{i}" for i in range(len(question.kept))]
     if not rows.isStreaming:
-        return groups.applyInArrow(_answerer(line, len(names), schema), schema)
-    return groups.transformWithState(
-        statefulProcessor=ArrivalProcessor(line, len(names)),
-        outputStructType=schema,
-        outputMode="append",
-        timeMode="EventTime",
+        return backfill.answered(rows.select(*columns), names, _answers(line), schema)
+    return (
+        rows.select(*columns, LABEL)
+        .groupBy(*names)
+        .transformWithState(
+            statefulProcessor=ArrivalProcessor(line, len(names)),
+            outputStructType=schema,
+            outputMode="append",
+            timeMode="EventTime",
+        )
     )
 
 
-def _answerer(line: Line, keys: int, schema: StructType) -> Callable[[pa.Table], pa.Table]:
-    """A function from all rows of a key to its ranked windows."""
-    forever = 1 << 62
+def _answers(line: Line) -> Answers:
+    """What answers all rows of a key."""
 
-    def answer(table: pa.Table) -> pa.Table:
-        columns = [column.to_pylist() for column in table.columns]
-        key = tuple(column[0] for column in columns[:keys])
-        found = line.new()
-        rows = line.rows(found, line.waiting(columns[keys:-1]), forever)
-        return table_of([key + row for row in rows], schema)
+    def answers(columns: Columns) -> Iterator[tuple[Any, ...]]:
+        return line.rows(line.new(), line.waiting(columns), 1 << 62)
 
-    return answer
+    return answers

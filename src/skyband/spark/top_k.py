@@ -170,10 +170,9 @@ def _answered(panes: DataFrame, checked: Question) -> DataFrame:
     names = aggregation.key_names(checked)
     keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
     schema = StructType([*keys, *kept.output])
-    groups = panes.groupBy(*names)
     if not panes.isStreaming:
-        return groups.applyInArrow(backfill.answerer(kept, len(names), schema), schema)
-    return groups.transformWithState(
+        return backfill.answered(panes, names, backfill.of_panes(kept), schema)
+    return panes.groupBy(*names).transformWithState(
         statefulProcessor=PaneProcessor(kept, len(names)),
         outputStructType=schema,
         outputMode="append",
