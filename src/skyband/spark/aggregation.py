@@ -114,13 +114,19 @@ def panes(rows: DataFrame, question: Question) -> DataFrame:
         _number(found, question, split).alias("pane"),
         F.col(BEST)[SCORE].alias("scores"),
         *(F.col(BEST)[name].alias(name) for name in kept),
-        *([_reached(window.slide).alias("reached")] if newest else []),
+        *([_reached(F.col(AT), window.slide).alias("reached")] if newest else []),
     )
 
 
-def _reached(slide: int) -> Column:
-    """The last window that the newest row of a pane completes."""
-    return F.call_function("div", F.col(AT) + F.lit(1), F.lit(slide))
+def all_reached(panes: DataFrame, rows: DataFrame, question: Question) -> DataFrame:
+    """Panes of a batch by key, whose windows are completed by the rows of any key."""
+    newest = rows.agg(F.max(AT)).scalar()
+    return panes.withColumn("reached", _reached(newest, question.query.window.slide))
+
+
+def _reached(newest: Column, slide: int) -> Column:
+    """The last window that the newest row completes."""
+    return F.call_function("div", newest + F.lit(1), F.lit(slide))
 
 
 def _number(found: DataFrame, question: Question, split: bool) -> Column:

@@ -160,7 +160,10 @@ def answer(df: DataFrame, checked: Question) -> DataFrame:
     if checked.arrival:
         answers = row_path.answered(rows, checked)
     else:
-        answers = _answered(aggregation.panes(rows, checked), checked)
+        panes = aggregation.panes(rows, checked)
+        if not df.isStreaming and checked.keys and not checked.timed:
+            panes = aggregation.all_reached(panes, aggregation.placed(df, checked), checked)
+        answers = _answered(panes, checked)
     return output.ranked(answers, checked)
 
 
