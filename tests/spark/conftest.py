@@ -18,7 +18,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         shuffle_partitions=2,
         memory="1g",
         log=home / "spark.log",
-        settings={"spark.sql.warehouse.dir": str(home / "warehouse")},
+        settings={
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            # Java that compiles in haste: tests are many small queries, each run once
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
     )
     yield found
     found.stop()
