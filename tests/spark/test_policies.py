@@ -254,3 +254,18 @@ def test_twenty_thousand_ranks_in_a_batch(spark: SparkSession) -> None:
     found = leaders.filter("rank != 1 + (999 - score) * 50 + (49 - n div 1000)")
     assert leaders.count() == 20_000
     assert found.count() == 0
+
+
+def test_a_stream_begins_in_1970(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's watermark does: rows before it are late, and a batch is the way to rank them."""
+    rows = [row(0, id, 1.0) | {"ts": id * SECOND} for id in (-100, -1, 0, 1)]
+    source = playing.write(tmp_path / "rows", [rows])
+    query = windows_of(10, 10, delay="0 seconds")
+    batch = top_k(spark.read.parquet(source), **query)
+    assert {row.id for row in batch.collect()} == {-100, -1, 0, 1}
+    drain(spark, str(tmp_path / "marks"))
+    stream = top_k(playing.stream(spark, source), drain=str(tmp_path / "marks"), **query)
+    run = playing.run(stream, tmp_path)
+    assert {row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()} == {0, 1}
+    late = [o.numRowsDroppedByWatermark for o in run.recentProgress[0].stateOperators]
+    assert sum(late) == 2

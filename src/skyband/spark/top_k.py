@@ -93,7 +93,8 @@ def top_k(
     Parameters
       ``by``               the score: a Column or SQL text; higher is better
       ``window, slide``    durations (with ``time``), or numbers of rows
-      ``time``             when a row happened; rows of equal score rank the newer first
+      ``time``             when a row happened; rows of equal score rank the newer first; on a
+                           stream rows from before 1970 are late
       ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
                            without it a count window holds the last rows of its key by ``time``
       ``offset``           shifts the window ends
