@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from fractions import Fraction
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def microseconds(duration: Duration, what: str = "duration") -> int:
         return (duration.days * 86_400 + duration.seconds) * 1_000_000 + duration.microseconds
     if isinstance(duration, np.timedelta64):
         return int(duration.astype("timedelta64[us]").astype(np.int64))
-    total, at = 0.0, 0
+    total, at = Fraction(0), 0
     text = duration.strip()
     while at < len(text):
         term = _TERM.match(text, at)
@@ -56,9 +57,9 @@ def microseconds(duration: Duration, what: str = "duration") -> int:
                 "a duration such as '90 seconds', '1 hour' or '1h 30m'",
                 "write a number and a unit from microseconds to weeks",
             )
-        total += float(term.group(1)) * unit
+        total += Fraction(term.group(1)) * unit
         at = term.end()
-    if not text or total != int(total):
+    if not text or total.denominator != 1:
         raise QueryError(
             f"{what} is {duration!r}",
             "a whole number of microseconds",

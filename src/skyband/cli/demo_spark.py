@@ -157,7 +157,7 @@ def summary(boards: Boards, spent: float) -> list[str]:
     busy = max(spent, 1e-9)
     kept = (market.candidates or 0) + (sectors.candidates or 0)
     out = boards.out
-    look = f"import pyarrow.parquet as p; print(p.read_table('{out}/market').to_pandas().tail(10))"
+    look = f"from skyband.spark import session; session().read.parquet('{out}/market').show()"
     return [
         f"rows read   {market.rows:,} trades for the market, {sectors.rows:,} for the sectors",
         f"rows kept   {kept:,} candidates at the end; all other rows were forgotten",

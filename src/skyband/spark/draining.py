@@ -8,21 +8,26 @@ watermark past everything and is itself dropped. A drained checkpoint is finishe
 
 from __future__ import annotations
 
+from os import PathLike
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.spark.aggregation import AT, LABEL
 from skyband.spark.clock import END_OF_ROWS, END_OF_TIME
+from skyband.spark.paths import plain_path
 from skyband.spark.question import Question
 
 _SCHEMA = "ended boolean"
 
 
-def drain(spark: SparkSession, directory: str) -> None:
+def drain(spark: SparkSession, directory: str | PathLike[str]) -> None:
     """Say that the stream which watches this directory (``top_k(..., drain=directory)``) ended.
 
-    Its next run answers all windows that are still open.
+    Its next run answers all windows that are still open. Call it once the stream has read
+    everything: rows that it reads after the mark are late.
     """
+    directory = plain_path(directory, "drain")
     spark.createDataFrame([(True,)], _SCHEMA).coalesce(1).write.mode("append").json(directory)
 
 
@@ -34,6 +39,7 @@ def drained(spark: SparkSession, directory: str) -> bool:
 def drainable(rows: DataFrame, question: Question, directory: str) -> DataFrame:
     """Rows of a stream, and the mark that ends it once there is one."""
     spark = rows.sparkSession
+    directory = plain_path(directory, "drain")
     spark.createDataFrame([], _SCHEMA).write.mode("append").json(directory)
     mark = spark.readStream.schema(_SCHEMA).json(directory)
     end = END_OF_TIME if question.timed or question.arrival else END_OF_ROWS

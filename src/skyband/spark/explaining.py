@@ -20,9 +20,9 @@ from pyspark.sql.types import (
 
 from skyband.durations import spoken
 from skyband.panes import Panes
-from skyband.planner import plan
 from skyband.spark.job import FILES, Job
 from skyband.spark.question import Question
+from skyband.spark.row_path import ALGORITHM
 
 _FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, how often beaten
 _TEXT, _MANY = 24, 64  # assumed bytes of a text, and of an array, map or structure
@@ -126,8 +126,11 @@ def _length(question: Question, length: int) -> str:
 def _path(question: Question) -> Words:
     k, asked = question.query.k, question.asked
     if question.arrival:
-        chosen = plan(question.query) if asked.algorithm == "auto" else None
-        algorithm = str(chosen) if chosen else f"{asked.algorithm}: asked for by name"
+        algorithm = f"{asked.algorithm}: asked for by name"
+        if asked.algorithm == "auto":
+            algorithm = (
+                f"{ALGORITHM}: its state, which each batch reads and writes, is the smallest"
+            )
         return [
             ("path", "rows: a window counts the rows of its key as they come, so each is seen"),
             ("", "rows wait for the watermark, then go to the local engine in the order of time"),

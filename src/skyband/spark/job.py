@@ -5,7 +5,9 @@ Everything that can be checked without Spark is checked here, and told with the 
 
 from __future__ import annotations
 
+import os
 import re
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -295,13 +297,20 @@ def _check_run(job: Job) -> None:
         )
 
 
+def _within(inner: str, outer: str) -> bool:
+    """Whether a path is in another, which may be a pattern."""
+    parts = os.path.normpath(inner).split("/")
+    pattern = os.path.normpath(outer).split("/")
+    return len(parts) >= len(pattern) and all(map(fnmatchcase, parts, pattern))
+
+
 def _check_places(job: Job) -> None:
     """The three directories of a job must not lie within each other."""
     named = {"source": job.source.path, "sink": job.sink.path, "checkpoint": job.checkpoint}
     places = {name: job.place(path) for name, path in named.items() if path is not None}
     for one, inner in places.items():
         for other, outer in places.items():
-            if one != other and f"{inner}/".startswith(f"{outer.rstrip('/')}/"):
+            if one != other and _within(inner, outer):
                 raise QueryError(
                     f"the {one} ({inner}) is in the {other} ({outer})",
                     "directories of their own",

@@ -8,6 +8,7 @@ and later runs must match it.
 from __future__ import annotations
 
 import json
+from os import PathLike
 from typing import Any
 
 from pyspark.errors import AnalysisException
@@ -17,6 +18,7 @@ from pyspark.sql import functions as F
 import skyband
 from skyband.durations import spoken
 from skyband.errors import QueryError, SnapshotError
+from skyband.spark.paths import plain_path
 from skyband.spark.processor import STATE_VERSION
 
 FORMAT = 1
@@ -25,7 +27,7 @@ _DURATIONS = ("window", "slide", "offset", "delay")
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 
-def claim(leaders: DataFrame, checkpoint: str) -> str:
+def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
     """Say that a checkpoint belongs to this query; returns the checkpoint.
 
     The first call writes a manifest into the checkpoint directory, on any file system that Spark
@@ -37,6 +39,7 @@ def claim(leaders: DataFrame, checkpoint: str) -> str:
         leaders = top_k(trades, ...)
         stream = leaders.writeStream.option("checkpointLocation", claim(leaders, "checkpoint"))
     """
+    checkpoint = plain_path(checkpoint, "checkpoint")
     query = described(leaders)
     spark = leaders.sparkSession
     now = {
@@ -53,7 +56,7 @@ def claim(leaders: DataFrame, checkpoint: str) -> str:
             raise QueryError(
                 f"this stream was drained: checkpoint {checkpoint} is finished",
                 "a stream that goes on",
-                "start a new checkpoint for new rows",
+                "start a new checkpoint, and a new sink, for new rows",
             )
         return checkpoint
     written = spark.range(1).coalesce(1).select(F.lit(json.dumps(now, sort_keys=True)))
@@ -165,7 +168,7 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
         raise QueryError(
             f"checkpoint {checkpoint} belongs to another query: {', '.join(changed)}",
             "the query that began it",
-            "restore the query, or start a new checkpoint",
+            "restore the query, or start a new checkpoint, and a new sink",
         )
     ours, theirs = now["shuffle_partitions"], before["shuffle_partitions"]
     if ours != theirs:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skyband.durations import Duration, microseconds
+from skyband.durations import Duration
+from skyband.errors import QueryError
 from skyband.spark.aggregation import AT, SCORE, quoted
-from skyband.spark.question import Question
+from skyband.spark.clock import END_OF_ROWS
+from skyband.spark.question import Question, duration, moment_column
 
 COUNTS = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows that were read, by the names of the observed metrics."""
@@ -24,10 +26,15 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
         bad = quarantined(trades, time="ts", skew="1 hour")
         bad.writeStream.format("parquet").option("path", "bad").start()
     """
-    at = F.unix_micros(F.col(quoted(time)).cast("timestamp"))
+    if not isinstance(df, DataFrame):
+        raise QueryError(f"df is {type(df).__name__}", "a DataFrame", "quarantined(df, time='ts')")
+    name = moment_column(df, time)
+    if "quarantine" in df.columns:
+        raise QueryError("the DataFrame has a column 'quarantine'", "another name", "rename it")
+    at = F.unix_micros(F.col(quoted(name)).cast("timestamp"))
     reason = F.when(at.isNull(), "no time")
     if skew is not None:
-        reason = reason.when(_ahead(at, microseconds(skew, "skew")), "from the future")
+        reason = reason.when(_ahead(at, duration(skew, "skew", "1 hour")), "from the future")
     return df.withColumn("quarantine", reason).filter("quarantine IS NOT NULL")
 
 
@@ -36,6 +43,8 @@ def admitted(rows: DataFrame, question: Question) -> DataFrame:
     at, score = F.col(AT), F.col(SCORE)
     skew = question.skew if question.timed or question.arrival else None
     future = F.lit(False) if skew is None else _ahead(at, skew)
+    if not question.timed and not question.arrival:
+        future = at >= F.lit(END_OF_ROWS // 2)  # beyond is what a drained sequence has reached
     counted = rows.observe(
         metric_name(question),
         F.count(F.lit(1)).alias("rows"),

@@ -32,9 +32,11 @@ from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.spark.asked import Asked, Names
 from skyband.spark.carried import Carried, carried, groupable, orderable
 from skyband.spark.hints import suggestion
+from skyband.spark.session import FAILURES
 
 MOST = 100_000
 MANY = 10_000
+_LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
 RESERVED = ("window", "rank", "score", "change", "previous_rank")
 
 
@@ -145,7 +147,7 @@ def question(df: DataFrame, asked: Asked) -> Question:
         tuple(carried(name, schema[name].dataType).travels for name in ties),
         kept,
         _delay(asked),
-        None if asked.skew is None else _duration(asked.skew, "skew", "1 hour"),
+        None if asked.skew is None else duration(asked.skew, "skew", "1 hour"),
         same,
     )
 
@@ -214,7 +216,7 @@ def _score(df: DataFrame, by: Any) -> Column:
         score = column.cast("double") + F.lit(0.0)
         if isinstance(found, NumericType):
             _ = df.select(score).schema  # Spark refuses what makes several rows of one
-    except PySparkException as error:
+    except FAILURES as error:
         raise QueryError(
             f"by {_shown(by)} cannot be evaluated: {first_line(error)}",
             f"an expression over {', '.join(df.columns)}",
@@ -266,12 +268,16 @@ def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
             "the column that says when a row happened: it orders rows, also in count windows",
             f"write time={moments[0]!r}" if moments else "write time='ts', or sequence='offset'",
         )
-    (name,) = _columns(schema, asked.time, "time")
-    found = schema[name].dataType
-    if isinstance(found, TimestampType):
-        return name, False
-    if isinstance(found, TimestampNTZType):
-        return name, True
+    name = moment_column(df, asked.time)
+    return name, isinstance(schema[name].dataType, TimestampNTZType)
+
+
+def moment_column(df: DataFrame, time: str) -> str:
+    """The name of a column of timestamps, as the DataFrame spells it."""
+    (name,) = _columns(df.schema, time, "time")
+    found = df.schema[name].dataType
+    if isinstance(found, (TimestampType, TimestampNTZType)):
+        return name
     raise DataError(
         f"time {name!r} is of type {found.simpleString()}",
         "a timestamp",
@@ -321,17 +327,17 @@ def _delay(asked: Asked) -> int:
             )
         return delay
     delay = "10 seconds" if asked.delay is None else asked.delay
-    return _duration(delay, "delay", "10 seconds")
+    return duration(delay, "delay", "10 seconds")
 
 
-def _duration(value: Any, option: str, example: str) -> int:
+def duration(value: Any, option: str, example: str) -> int:
     """A duration of zero or more, in microseconds."""
     fix = f"write {option}={example!r}"
     if not isinstance(value, (str, timedelta, np.timedelta64)):
         raise QueryError(f"{option} is {value!r}", "a duration", fix)
     found = microseconds(value, option)
-    if found < 0:
-        raise QueryError(f"{option} is {value!r}", "zero or more", fix)
+    if not 0 <= found <= _LONGEST:
+        raise QueryError(f"{option} is {value!r}", "zero to a thousand years", fix)
     return found
 
 

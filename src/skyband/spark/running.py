@@ -125,7 +125,10 @@ class Run:
             if self.job.batch:
                 rows = rows.observe(self._read, F.count(F.lit(1)).alias("rows"))
             else:
-                self._adopt(manifest.read(self.spark, self.checkpoint))
+                held = manifest.read(self.spark, self.checkpoint)
+                if held is None:
+                    sinks.check_new(self.spark, self.job)
+                self._adopt(held)
             with _noted(self.notes):
                 drain = None if self.job.batch else self.drain
                 self._leaders = top_k(rows, **_asked(self.job, rows), drain=drain)

@@ -47,7 +47,9 @@ _OTHERS = _words("""
 _TAKEN = KEYWORDS | TYPES | _OTHERS
 """Words that Spark may not take for a column: columns of these names are put in backquotes."""
 
-_SPECIAL = re.compile(r"[\W_]*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+_SPECIAL = re.compile(
+    r"[\W_]*((now|today|tomorrow|yesterday)\b|T?\d{1,2}:)", re.IGNORECASE
+)  # a time of day is one of today
 _LONGEST, _DEEPEST = 4_000, 50
 _TOKEN = re.compile(
     r"""

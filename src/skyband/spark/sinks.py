@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.durations import microseconds
+from skyband.errors import QueryError
+from skyband.spark.aggregation import quoted
 from skyband.spark.job import Job
 from skyband.spark.sources import text
 
@@ -47,6 +50,27 @@ def write(leaders: DataFrame, job: Job) -> None:
         rows.write.format(job.sink.format).options(**_options(job)).mode("error").save()
 
 
+def check_new(spark: SparkSession, job: Job) -> None:
+    """Refuse a new checkpoint for a sink that another one has filled.
+
+    Spark's file sink passes over batches whose numbers it has seen, and directories by batch would
+    be replaced one by one: either way two streams would be mixed.
+    """
+    if job.sink.path is None:
+        return
+    place = job.place(job.sink.path).rstrip("/")
+    for part in ("_spark_metadata", "batch=*"):
+        try:
+            spark.read.text(f"{place}/{part}")
+        except AnalysisException:
+            continue
+        raise QueryError(
+            f"sink.path {place} holds what a stream with another checkpoint wrote",
+            "a sink of its own for a new checkpoint",
+            "name another sink.path, or go on with the old checkpoint",
+        )
+
+
 def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
     """A writer that gives each batch a directory of its own.
 
@@ -72,9 +96,14 @@ def _options(job: Job) -> dict[str, str]:
 
 
 def _flat(leaders: DataFrame, job: Job) -> DataFrame:
-    """CSV has no structures: the window becomes two columns."""
+    """CSV has no structures: the window becomes two columns. Kafka takes keys and values."""
+    if job.sink.format.lower() == "kafka":
+        keys = leaders.schema["rank"].metadata["skyband"]["keys"]
+        end = F.col("window.end").alias("end")
+        key = F.to_json(F.struct(end, *(F.col(quoted(name)) for name in keys), "rank"))
+        return leaders.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"))
     if "csv" not in (job.sink.format.lower(), (job.sink.file_format or "").lower()):
         return leaders
     bounds = [F.col(f"window.{side}").alias(f"window_{side}") for side in ("start", "end")]
-    others = [F.col("`" + name.replace("`", "``") + "`") for name in leaders.columns[1:]]
+    others = [F.col(quoted(name)) for name in leaders.columns[1:]]
     return leaders.select(*bounds, *others)

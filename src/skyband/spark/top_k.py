@@ -10,12 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from skyband.durations import Duration
+from skyband.errors import QueryError
 from skyband.spark import aggregation, backfill, draining, output, quarantine, row_path
 from skyband.spark.asked import Asked, Names
 from skyband.spark.candidates import Lives
 from skyband.spark.processor import Kept, PaneProcessor
 from skyband.spark.question import Question, question
+from skyband.spark.session import SETTINGS
 
+_STORE = "spark.sql.streaming.stateStore.providerClass"
 Transform = Callable[[DataFrame], DataFrame]
 
 
@@ -149,6 +152,8 @@ def top_k(
 
 def answer(df: DataFrame, checked: Question) -> DataFrame:
     """The whole way: set aside, place, aggregate panes, keep candidates, rank."""
+    if df.isStreaming:
+        _check_store(df)
     rows = quarantine.admitted(aggregation.placed(df, checked), checked)
     directory = checked.asked.drain if df.isStreaming else None
     if directory is not None:
@@ -166,6 +171,17 @@ def answer(df: DataFrame, checked: Question) -> DataFrame:
             panes = aggregation.all_reached(panes, aggregation.placed(df, checked), checked)
         answers = _answered(panes, checked)
     return output.ranked(answers, checked)
+
+
+def _check_store(df: DataFrame) -> None:
+    """Spark keeps the state of processors in RocksDB only, and says so late."""
+    found = df.sparkSession.conf.get(_STORE, "") or ""
+    if "RocksDB" not in found:
+        raise QueryError(
+            f"{_STORE} is {found or 'not set'}",
+            "Spark's RocksDB store, which stateful processors need",
+            f"use skyband.spark.session(), or set it to {SETTINGS[_STORE]}",
+        )
 
 
 def _answered(panes: DataFrame, checked: Question) -> DataFrame:
