@@ -48,7 +48,7 @@ def run(
     return perform(_studies(list(words), quick, rows), as_json=as_json, results=results)
 
 
-def _studies(words: list[str], quick: bool, rows: int | None) -> list[Study]:
+def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Study]:
     if rows is not None and (len(words) != 1 or not words[0].startswith("spark")):
         raise QueryError(
             f"rows for {' '.join(words)!r}", "the benchmark spark, which they size", "leave it out"
