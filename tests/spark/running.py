@@ -24,7 +24,7 @@ def run(file: Path, home: Path, *arguments: str) -> str:
     }
     command = [sys.executable, str(file), *arguments]
     done = subprocess.run(
-        command, cwd=started, env=own, capture_output=True, text=True, timeout=300
+        command, cwd=started, env=own, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
     assert not list(started.iterdir())
