@@ -19,7 +19,7 @@ from pyarrow import csv, parquet
 
 from skyband import TopK
 from skyband.cli import options, staging, top
-from skyband.spark.session import _interrupts_later
+from skyband.spark.sessions import _interrupts_later
 from tests.command_line import COMPILING, Runner, process
 
 pytestmark = pytest.mark.spark

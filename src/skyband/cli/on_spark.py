@@ -13,7 +13,7 @@ from skyband.query import TimeWindow
 def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
     """Run a query over a file: stage its rows, rank them on Spark, gather what was found."""
     from skyband.spark.ranked_file import Staged, embedded, ranked_windows
-    from skyband.spark.session import require_java
+    from skyband.spark.sessions import require_java
 
     require_java()
     window = question.query.window

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from skyband.spark.draining import drain
     from skyband.spark.manifest import claim
     from skyband.spark.quarantine import quarantined
-    from skyband.spark.session import session
+    from skyband.spark.sessions import session
     from skyband.spark.top_k import top_k
 
 __all__ = ["claim", "drain", "quarantined", "session", "top_k"]
@@ -21,7 +21,7 @@ _HOMES = {
     "claim": "manifest",
     "drain": "draining",
     "quarantined": "quarantine",
-    "session": "session",
+    "session": "sessions",
     "top_k": "top_k",
 }
 

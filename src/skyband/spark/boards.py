@@ -13,7 +13,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.spark import health
 from skyband.spark.market import trades
 from skyband.spark.running import observed
-from skyband.spark.session import log_file, session
+from skyband.spark.sessions import log_file, session
 from skyband.spark.top_k import top_k
 
 BY = "price * volume"

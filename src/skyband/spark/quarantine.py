@@ -29,8 +29,6 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
     if not isinstance(df, DataFrame):
         raise QueryError(f"df is {type(df).__name__}", "a DataFrame", "quarantined(df, time='ts')")
     name = moment_column(df, time)
-    if "quarantine" in df.columns:
-        raise QueryError("the DataFrame has a column 'quarantine'", "another name", "rename it")
     at = F.unix_micros(F.col(quoted(name)).cast("timestamp"))
     reason = F.when(at.isNull(), "no time")
     if skew is not None:

@@ -32,7 +32,7 @@ from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.spark.asked import Asked, Names
 from skyband.spark.carried import Carried, carried, groupable, orderable
 from skyband.spark.hints import suggestion
-from skyband.spark.session import FAILURES
+from skyband.spark.sessions import FAILURES
 
 MOST = 100_000
 MANY = 10_000
@@ -337,7 +337,7 @@ def duration(value: Any, option: str, example: str) -> int:
         raise QueryError(f"{option} is {value!r}", "a duration", fix)
     found = microseconds(value, option)
     if not 0 <= found <= _LONGEST:
-        raise QueryError(f"{option} is {value!r}", "zero to a thousand years", fix)
+        raise QueryError(f"{option} is {value!r}", "zero or more, up to a thousand years", fix)
     return found
 
 

@@ -23,7 +23,7 @@ from skyband.results import Ranked
 from skyband.spark import aggregation
 from skyband.spark.asked import Asked
 from skyband.spark.question import question
-from skyband.spark.session import FAILURES, log_file, said, session
+from skyband.spark.sessions import FAILURES, log_file, said, session
 
 if TYPE_CHECKING:
     import pyarrow as pa

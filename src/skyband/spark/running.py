@@ -20,7 +20,7 @@ from skyband.spark.asked import Asked
 from skyband.spark.job import Job
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
-from skyband.spark.session import FAILURES, SETTINGS, log_file, session
+from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
 from skyband.spark.top_k import answer, top_k
 
 _POLL = 0.2  # seconds

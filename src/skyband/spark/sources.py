@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
 from skyband.spark.job import FILES, Job, Source, Value
-from skyband.spark.session import said
+from skyband.spark.sessions import said
 
 _GUESS = {
     "csv": {"header": "true", "inferSchema": "true"},

@@ -16,7 +16,7 @@ from skyband.spark.asked import Asked, Names
 from skyband.spark.candidates import Lives
 from skyband.spark.processor import Kept, PaneProcessor
 from skyband.spark.question import Question, question
-from skyband.spark.session import SETTINGS
+from skyband.spark.sessions import SETTINGS
 
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 Transform = Callable[[DataFrame], DataFrame]
@@ -180,7 +180,7 @@ def _check_store(df: DataFrame) -> None:
         raise QueryError(
             f"{_STORE} is {found or 'not set'}",
             "Spark's RocksDB store, which stateful processors need",
-            f"use skyband.spark.session(), or set it to {SETTINGS[_STORE]}",
+            f"use skyband.spark.sessions(), or set it to {SETTINGS[_STORE]}",
         )
 
 
