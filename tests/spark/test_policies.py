@@ -97,7 +97,8 @@ def test_rows_without_a_sound_time_or_score(spark: SparkSession, tmp_path: Path)
         (101, "no time"),
         (104, "from the future"),
     }
-    assert [row.id for row in quarantined(bad, time="ts", skew=None).collect()] == [100, 101]
+    ever = quarantined(spark.read.parquet(source), time="ts", skew=None)
+    assert [row.id for row in ever.collect()] == [100, 101]
 
 
 def test_quarantined_rows_of_a_stream(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -214,6 +216,18 @@ def test_a_mistake_is_named_before_anything_runs(trades: DataFrame, mistake: str
     assert found in error.found
     assert expected in error.expected
     assert fix in error.fix
+
+
+@pytest.mark.parametrize("first", ["claim", "session", "running"])
+def test_names_are_functions_whatever_was_imported_first(first: str) -> None:
+    program = (
+        f"import skyband.spark\nfrom skyband.spark import {first}\n"
+        "from skyband.spark import *\nimport skyband.spark.top_k\n"
+        "assert all(map(callable, [claim, drain, quarantined, session, top_k]))\n"
+        "assert all(callable(getattr(skyband.spark, name)) for name in skyband.spark.__all__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("what", [None, [1], "trades"])

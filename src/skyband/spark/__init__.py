@@ -6,6 +6,8 @@ Importing this is light: each name loads what it needs, since every Python worke
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,3 +34,15 @@ def __getattr__(name: str) -> Any:
     found = getattr(importlib.import_module(f"skyband.spark.{_HOMES[name]}"), name)
     globals()[name] = found
     return found
+
+
+class _Package(ModuleType):
+    """Keeps ``top_k`` a function: its module has the same name, and takes its place on import."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _HOMES and isinstance(value, ModuleType):
+            value = getattr(value, name)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
