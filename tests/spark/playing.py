@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,7 @@ def write(path: Path, parts: list[list[dict[str, Any]]]) -> str:
     for number, part in enumerate(parts):
         file = path / f"part-{number:03d}.parquet"
         pq.write_table(pa.Table.from_pylist(part, SCHEMA), file)
+        os.utime(file, (1_700_000_000 + number,) * 2)  # Spark reads the older first
     return str(path)
 
 
