@@ -128,6 +128,33 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
     assert "remove it, or name another sink.path" in run.fails("run", tmp_path / "batch.yaml")
 
 
+def test_a_batch_counts_what_it_cannot_rank(
+    run: Runner, spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path / "in", 0, 40)
+    no_time, nan, null = "timestamp_seconds(if(id < 2, NULL, id))", "double('NaN')", "double(NULL)"
+    price = f"CASE WHEN id % 10 = 3 THEN {nan} WHEN id % 20 = 4 THEN {null} ELSE price END"
+    rows = spark.read.parquet(str(tmp_path / "in"))
+    odd = rows.selectExpr(f"{no_time} ts", "id", f"{price} price", "sector")
+    odd.write.parquet(str(tmp_path / "odd"))
+    source = {"format": "parquet", "path": "odd"}
+    batch = job(tmp_path, source=source, sink__path="all", trigger="batch", checkpoint=None)
+    told = run("run", batch).out
+    assert "rows        40 read" in told
+    assert "set aside   2 without a time, 0 from the future" in told
+    assert "not ranked  2 NULL and 4 NaN scores" in told
+
+
+def test_a_new_checkpoint_needs_a_new_sink(run: Runner, tmp_path: Path) -> None:
+    put(tmp_path / "in", 0, 40)
+    assert run("run", job(tmp_path), "--quiet").code == 0
+    told = run.fails("run", job(tmp_path, checkpoint="another"))
+    assert "holds what a stream with another checkpoint wrote" in told
+    assert "name another sink.path, or go on with the old checkpoint" in told
+    pattern = job(tmp_path, checkpoint="run*", sink__path="new")
+    assert "in which * makes a pattern to Spark" in run.fails("run", pattern)
+
+
 def micros(text: str) -> int:
     moment = datetime.fromisoformat(text)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
@@ -229,6 +256,7 @@ def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
         "about 4 for each sector, of scores in random order",
         "times the number of keys",
         "higher score, then newer ts, then higher id, price",
+        "a window, once a row from at or after its end has come",
         "rows without ts, and rows more than 1 hour ahead of the clock",
         "each row exactly once",
         f"checkpoint {tmp_path / 'checkpoint'}",
@@ -249,7 +277,7 @@ def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
     sequence = {"k": 2, "by": "price", "sequence": "id", "window": 100, "slide": 10}
     batch = {"trigger": "batch", "checkpoint": None}
     ran = run("explain", job(tmp_path, query=sequence, sink={"format": "console"}, **batch))
-    assert "so far out of order is fine" in ran.out
+    assert "once row number end + 0 of a window" in ran.out
     assert "every window is answered" in ran.out
 
 

@@ -163,6 +163,16 @@ WRONG: list[tuple[Any, str]] = [
     (changed("trigger", "batch"), "trigger is batch with a checkpoint"),
     (changed("drain", "maybe"), "drain is 'maybe'; expected true or false"),
     ({**JOB, "drain": True, "trigger": {"every": "1 s"}}, "drain is true with trigger every 1 s"),
+    (
+        {
+            **changed(
+                "query", {"k": 2, "by": "x", "sequence": "n", "window": 9, "partition_by": "s"}
+            ),
+            "drain": True,
+        },
+        "drain is given for windows over a sequence by key",
+    ),
+    ({**changed("source.path", "*"), "trigger": {"every": "1 s"}}, "the sink ("),
     (changed("session.shuffle_partitions", 0), "session.shuffle_partitions is 0"),
     (changed("session.cores", 2), "session.cores is not known; expected one of master"),
     (changed("session.settings", {"spark.sql.shuffle.partitions": 3}), "shuffle_partitions"),

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from skyband.errors import QueryError
 from skyband.spark import drain, quarantined, top_k
 from tests import oracle
 from tests.spark import playing
@@ -270,3 +271,28 @@ def test_a_stream_begins_in_1970(spark: SparkSession, tmp_path: Path) -> None:
     assert {row.id for row in spark.read.parquet(str(tmp_path / "out")).collect()} == {0, 1}
     late = [o.numRowsDroppedByWatermark for o in run.recentProgress[0].stateOperators]
     assert sum(late) == 2
+
+
+def test_sequence_numbers_that_drain_would_use_are_set_aside(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [row(at, at, float(at * 7 % 11)) for at in range(30)]
+    beyond = row(5, 99, 50.0) | {"seq": 10**14}
+    source = playing.write(tmp_path / "rows", [[*rows, beyond]])
+    asked = {"k": 2, "by": "price", "sequence": "seq", "window": 10, "slide": 5, "keep": "id"}
+    query = playing.run(top_k(playing.stream(spark, source), **asked), tmp_path)
+    assert counted(query, "rows")["future"] == 1
+    found = spark.read.parquet(str(tmp_path / "out"))
+    assert found.agg(F.max("window.end"), F.max("score")).collect() == [(25, 10.0)]
+
+
+def test_another_state_store_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    name = "spark.sql.streaming.stateStore.providerClass"
+    ours = spark.conf.get(name)
+    source = playing.write(tmp_path / "rows", [[row(1, 1, 1.0)]])
+    spark.conf.set(name, "some.MemoryProvider")
+    try:
+        with pytest.raises(QueryError, match=r"some.MemoryProvider.*RocksDB.*session\(\)"):
+            top_k(playing.stream(spark, source), **windows_of(20, 10))
+    finally:
+        spark.conf.set(name, ours)

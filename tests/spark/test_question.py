@@ -181,6 +181,13 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
         "only count windows by arrival",
         "leave algorithm out",
     ),
+    "a sequence by key is drained": (
+        COUNTED | {"sequence": "seq", "time": None, "partition_by": "sector", "drain": "marks"},
+        QueryError,
+        "a sequence by key",
+        "no drain",
+        "as a batch",
+    ),
     "drain is no directory": ({"drain": 5}, QueryError, "drain is 5", "a directory", "drain="),
 }
 

@@ -75,16 +75,12 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     health = work.health
     if health.batches == 0:
         lines = ["rows        none were read"]
-    elif job.batch:
-        lines = [
-            f"rows        {health.rows:,} read",
-            f"windows     {health.windows:,} answered, {health.ranked:,} rows ranked",
-        ]
     else:
-        kept = ("rows", "windows", "late", "set aside", "not ranked", "candidates", "watermark")
+        kept = ["rows", "windows", "set aside", "not ranked"]
+        kept += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(told(health, work.query, clock()))
-        batches = f"{health.batches:,} batch{'es' if health.batches > 1 else ''}"
-        words["rows"] = f"{health.rows:,} read in {batches}"
+        batches = f" in {health.batches:,} batch{'es' if health.batches > 1 else ''}"
+        words["rows"] = f"{health.rows:,} read{'' if job.batch else batches}"
         lines = [f"{name:12}{words[name]}" for name in kept]
     if job.sink.path is not None:
         lines.append(f"results     {job.place(job.sink.path)}")

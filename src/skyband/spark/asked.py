@@ -38,6 +38,11 @@ class Asked:
     full: bool = False
     drain: str | None = None
 
+    @property
+    def drainable(self) -> bool:
+        """Whether a stream can answer its last windows when it is told that it has ended."""
+        return self.sequence is None or not self.partition_by
+
     def query(self) -> TopK:
         """The query object, which validates itself."""
         counted = isinstance(self.window, int) and not isinstance(self.window, bool)
@@ -85,3 +90,9 @@ def _check_path(asked: Asked, query: TopK) -> None:
         )
     if asked.drain is not None and not (isinstance(asked.drain, str) and asked.drain):
         raise QueryError(f"drain is {asked.drain!r}", "a directory", "write drain='marks'")
+    if asked.drain is not None and not asked.drainable:
+        raise QueryError(
+            "drain is given for windows over a sequence by key",
+            "no drain: a key cannot know which windows the rows of others complete",
+            "leave drain or partition_by out, or answer it as a batch, which knows all rows",
+        )

@@ -182,22 +182,32 @@ def _times(question: Question) -> Words:
     told: Words = [("order", order + ties)]
     if question.timed or question.arrival:
         delay, skew = spoken(question.delay), question.skew
-        told.append(
-            ("watermark", f"the newest {at} minus {delay}: rows up to {delay} late always count")
-        )
+        told.append(("watermark", f"rows up to {delay} behind the newest {at} always count"))
         told.append(("", "later ones may be dropped, and are counted; no answer is taken back"))
+        told.append(("answers", _when(question)))
         ahead = (
             f", and rows more than {spoken(skew)} ahead of the clock" if skew is not None else ""
         )
         told.append(("set aside", f"rows without {at}{ahead}: never ranked, counted"))
     else:
-        told.append(
-            ("watermark", f"the highest {at} minus {question.delay:,}: so far out of order is fine")
-        )
+        told.append(("watermark", f"rows up to {question.delay:,} behind the highest {at} count"))
+        told.append(("answers", _when(question)))
     told.append(("not ranked", "rows whose score is NULL or NaN: counted"))
     if question.deduplicate:
         told.append(("once", f"rows that repeat {', '.join(question.deduplicate)} count once"))
     return told
+
+
+def _when(question: Question) -> str:
+    """When a window is answered: the watermark moves by whole slides."""
+    if question.arrival:
+        return f"once a row from more than {spoken(question.delay)} after a window's last has come"
+    slide = question.query.window.slide
+    wait = -(-question.delay // slide) * slide
+    if not question.timed:
+        return f"once row number end + {wait:,} of a window, or a later one, has come"
+    after = f"{spoken(wait)} or more after" if wait else "at or after"
+    return f"a window, once a row from {after} its end has come"
 
 
 def sink(job: Job) -> str:

@@ -203,7 +203,7 @@ def _text(file: Path) -> str:
 def _check(job: Job) -> None:
     """What concerns more than one field, or needs more than a type."""
     _check_source(job)
-    _check_query(job.query)
+    _check_query(job.query, job.drain)
     _check_sink(job)
     _check_run(job)
     _check_places(job)
@@ -237,11 +237,11 @@ def _there(place: Path) -> bool:
     return Path(*parts[:fixed]).exists()
 
 
-def _check_query(query: Query) -> None:
+def _check_query(query: Query, drain: bool) -> None:
     from skyband.spark.asked import Asked
     from skyband.spark.question import MOST
 
-    k = Asked(**query.model_dump()).query().k
+    k = Asked(**query.model_dump(), drain="marks" if drain else None).query().k
     if k > MOST:
         raise QueryError(f"query.k is {k:,}", f"at most {MOST:,}, Spark's own limit")
     safe_score(query.by)

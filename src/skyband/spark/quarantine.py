@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from skyband.durations import Duration
@@ -36,7 +36,7 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
     return df.withColumn("quarantine", reason).filter("quarantine IS NOT NULL")
 
 
-def admitted(rows: DataFrame, question: Question) -> DataFrame:
+def admitted(rows: DataFrame, question: Question, counts: Observation | None = None) -> DataFrame:
     """Count what was read and what cannot be ranked; let through what has a sound place."""
     at, score = F.col(AT), F.col(SCORE)
     skew = question.skew if question.timed or question.arrival else None
@@ -44,7 +44,7 @@ def admitted(rows: DataFrame, question: Question) -> DataFrame:
     if not question.timed and not question.arrival:
         future = at >= F.lit(END_OF_ROWS // 2)  # beyond is what a drained sequence has reached
     counted = rows.observe(
-        metric_name(question),
+        counts or metric_name(question),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(at.isNull()).alias("no_time"),
         F.count_if(future).alias("future"),

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -21,7 +22,7 @@ from skyband.spark.job import Job
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
-from skyband.spark.top_k import answer, top_k
+from skyband.spark.top_k import answer
 
 _POLL = 0.2  # seconds
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
@@ -122,16 +123,17 @@ class Run:
         """Check the job against its columns, and its checkpoint against the job."""
         with self._reworded():
             rows = sources.rows(self.spark, self.job)
-            if self.job.batch:
-                rows = rows.observe(self._read, F.count(F.lit(1)).alias("rows"))
-            else:
+            if not self.job.batch:
                 held = manifest.read(self.spark, self.checkpoint)
                 if held is None:
                     sinks.check_new(self.spark, self.job)
                 self._adopt(held)
+            asked = Asked(**_asked(self.job, rows))
+            if not self.job.batch and asked.drainable:
+                asked = replace(asked, drain=self.drain)
             with _noted(self.notes):
-                drain = None if self.job.batch else self.drain
-                self._leaders = top_k(rows, **_asked(self.job, rows), drain=drain)
+                checked = question(rows, asked)
+            self._leaders = answer(rows, checked, self._read if self.job.batch else None)
             if not self.job.batch:
                 manifest.claim(self._leaders, self.checkpoint)
 
@@ -149,7 +151,7 @@ class Run:
             if self.job.batch:
                 self._batch(stop, see)
                 return
-            told = draining.drained(self.spark, self.drain)
+            told = self.job.drain and draining.drained(self.spark, self.drain)
             self._stream(stop, see)
             if self.job.drain and not told and not stop.is_set():
                 draining.drain(self.spark, self.drain)
@@ -211,7 +213,7 @@ class Run:
         if failed:
             raise failed[0]
         found = board.get
-        counts = {"rows": self._read.get["rows"], **{n: found[n] for n in ("windows", "ranked")}}
+        counts = {**self._read.get, **{n: found[n] for n in ("windows", "ranked")}}
         seconds = time.monotonic() - began
         self.health.add(health.Batch(0, seconds, leaders=health.leaders_of(found), **counts))
         see()
@@ -275,7 +277,7 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
     return leaders.observe(
         name,
-        F.to_json(best).alias("leaders"),
+        F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
         F.count(F.lit(1)).alias("ranked"),
         (firsts if query["emit"] == "all" else F.count_if(F.lit(False))).alias("windows"),
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import overload
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql.types import StructField, StructType
 
 from skyband.durations import Duration
@@ -150,11 +150,15 @@ def top_k(
     return answer(df, question(df, asked))
 
 
-def answer(df: DataFrame, checked: Question) -> DataFrame:
-    """The whole way: set aside, place, aggregate panes, keep candidates, rank."""
+def answer(df: DataFrame, checked: Question, counts: Observation | None = None) -> DataFrame:
+    """The whole way: set aside, place, aggregate panes, keep candidates, rank.
+
+    ``counts`` learns what was read of a batch and what could not be ranked; a stream says it with
+    its progress.
+    """
     if df.isStreaming:
         _check_store(df)
-    rows = quarantine.admitted(aggregation.placed(df, checked), checked)
+    rows = quarantine.admitted(aggregation.placed(df, checked), checked, counts)
     directory = checked.asked.drain if df.isStreaming else None
     if directory is not None:
         rows = draining.drainable(rows, checked, directory)
@@ -180,7 +184,7 @@ def _check_store(df: DataFrame) -> None:
         raise QueryError(
             f"{_STORE} is {found or 'not set'}",
             "Spark's RocksDB store, which stateful processors need",
-            f"use skyband.spark.sessions(), or set it to {SETTINGS[_STORE]}",
+            f"use skyband.spark.session(), or set it to {SETTINGS[_STORE]}",
         )
 
 
