@@ -13,6 +13,9 @@ from skyband.query import CountWindow, TimeWindow, TopK, last
 if TYPE_CHECKING:
     from skyband.monitor import Monitor
     from skyband.results import Ranked, RankedWindow
+    from skyband.workload.monitor import WorkloadMonitor
+    from skyband.workload.queries import Workload
+    from skyband.workload.results import RankedByQuery
 
 __version__ = "0.1.0"
 
@@ -22,18 +25,24 @@ __all__ = [
     "Monitor",
     "QueryError",
     "Ranked",
+    "RankedByQuery",
     "RankedWindow",
     "SkybandError",
     "SnapshotError",
     "TimeWindow",
     "TopK",
+    "Workload",
+    "WorkloadMonitor",
     "last",
 ]
 
 _LATER = {
     "Monitor": "skyband.monitor",
     "Ranked": "skyband.results",
+    "RankedByQuery": "skyband.workload.results",
     "RankedWindow": "skyband.results",
+    "Workload": "skyband.workload.queries",
+    "WorkloadMonitor": "skyband.workload.monitor",
 }
 
 

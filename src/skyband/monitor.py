@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from skyband import snapshot as snapshots
 from skyband.directory import Directory
-from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
 from skyband.kernels.emission import Out
@@ -25,8 +24,7 @@ from skyband.results import Ranked
 from skyband.snapshot import describe, query_of, require_same
 from skyband.topk import build
 from skyband.topk.algorithm import Algorithm, Setting
-
-_FOREVER = 1 << 62
+from skyband.watermark import FOREVER, Watermark, delay_of
 
 
 class Monitor:
@@ -72,13 +70,11 @@ class Monitor:
         else:
             self.plan = plan(query)
         self._first: list[tuple[Floats, Floats]] = []
-        self.delay = _delay(delay, window) if isinstance(window, TimeWindow) else None
+        self._clock = Watermark(delay_of(delay, window) if isinstance(window, TimeWindow) else None)
         self._options = dict(options or {})
         self._panes = Panes(window.size, window.slide, getattr(window, "offset", 0))
         self._build()
         self._arrived = 0  # rows pushed so far
-        self._watermark = -_FOREVER
-        self._newest = -_FOREVER
         self._steps = TimeSteps(self._panes, farewell=query.emit == "changes")
         self._directory: Directory | None = Directory(timed=True) if timed else None
 
@@ -90,7 +86,12 @@ class Monitor:
     @property
     def watermark(self) -> int | None:
         """Time before which no further row is expected (time windows), None before the first."""
-        return None if self._watermark == -_FOREVER else self._watermark
+        return self._clock.known
+
+    @property
+    def delay(self) -> int | None:
+        """How far the watermark stays behind the newest time, None if the caller moves it."""
+        return self._clock.delay
 
     @property
     def arrived(self) -> int:
@@ -193,7 +194,7 @@ class Monitor:
         """
         if isinstance(self.query.window, CountWindow):
             return self._push_counted(np.empty(0), None, None, None)
-        return self._close(_FOREVER)
+        return self._close(FOREVER)
 
     def _scores(
         self, scores: Any, attributes: Any
@@ -288,7 +289,7 @@ class Monitor:
         if missing is not None:
             self.dropped.null_time += int(missing.sum())
             keep &= ~missing
-        late = times < self._watermarks(times, keep)
+        late = self._clock.late(times, keep)
         self.dropped.late += int(np.count_nonzero(late & keep))
         keep &= ~late
         unranked = self._count_unranked(column, null, keep)
@@ -301,27 +302,12 @@ class Monitor:
             self._pending.add(
                 column[rows], ids[rows], times[rows], None if matrix is None else matrix[rows]
             )
-        if self.delay is not None and self._newest > -_FOREVER:
-            until = self._newest - self.delay
-        if until is None:
-            return self._close(self._watermark)
         return self._close(until)
 
-    def _watermarks(self, times: Ints, known: NDArray[np.bool_]) -> Any:
-        """The watermark that each row meets: of the push before, or of the rows before it."""
-        if self.delay is None:
-            return self._watermark
-        newest = np.maximum.accumulate(
-            np.concatenate([[self._newest], np.where(known, times, -_FOREVER)])
-        )
-        self._newest = int(newest[-1])
-        return np.maximum(newest[:-1] - self.delay, self._watermark)
-
-    def _close(self, until: int) -> Ranked:
+    def _close(self, until: int | None) -> Ranked:
         """Advance the watermark and answer the windows that end at or before it."""
-        self._watermark = max(self._watermark, until)
         panes = self._panes
-        closed = panes.first_window(self._watermark) - 1
+        closed = panes.first_window(self._clock.move(until)) - 1
         if self._steps.done is not None and closed <= self._steps.done:
             self._pending.tidy()
             return self._nothing()
@@ -433,8 +419,8 @@ class Monitor:
             "options": self._options,
             "dropped": dataclasses.asdict(self.dropped),
             "arrived": self._arrived,
-            "watermark": self._watermark,
-            "newest": self._newest,
+            "watermark": self._clock.at,
+            "newest": self._clock.newest,
             "fed": steps.fed,
             "done": steps.done,
             "alive_until": steps.alive_until,
@@ -462,15 +448,17 @@ class Monitor:
         if query is not None:
             require_same(found, describe(query))
         monitor = cls(query_of(found), header["algorithm"], options=header["options"])
-        monitor.delay = header["delay"]
+        clock = monitor._clock
+        clock.delay, clock.at, clock.newest = (
+            header[name] for name in ("delay", "watermark", "newest")
+        )
         monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
         monitor._undecided = header["undecided"]
         while f"first.{len(monitor._first)}.scores" in arrays:
             name = f"first.{len(monitor._first)}"
             monitor._first.append((arrays[f"{name}.scores"], arrays[f"{name}.attributes"]))
         monitor.dropped = Dropped(**header["dropped"])
-        monitor._arrived, monitor._watermark = header["arrived"], header["watermark"]
-        monitor._newest = header["newest"]
+        monitor._arrived = header["arrived"]
         steps, pending = monitor._steps, monitor._pending
         steps.fed, steps.done = header["fed"], header["done"]
         steps.alive_until = header["alive_until"]
@@ -487,19 +475,3 @@ class Monitor:
             {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
         )
         return monitor
-
-
-def _delay(delay: Any, window: TimeWindow) -> int | None:
-    if delay is None:
-        return None
-    if isinstance(delay, (int, np.integer)) and not isinstance(delay, bool):
-        amount = int(delay)
-    elif window.unit == "tick":
-        raise QueryError(
-            f"delay is {delay!r} for a window in ticks", "a whole number", "write delay=10"
-        )
-    else:
-        amount = microseconds(delay, "delay")
-    if amount < 0:
-        raise QueryError(f"delay is {delay!r}", "at least zero", "write delay='0 seconds'")
-    return amount

@@ -54,7 +54,11 @@ def _forget_stale_kernels() -> None:
     contains the kernels that it calls, from other files.
     """
     package = Path(__file__).parent.parent
-    sources = [*package.glob("kernels/*.py"), *package.glob("topk/**/*.py")]
+    sources = [
+        source
+        for folder in ("kernels", "topk", "workload")
+        for source in package.glob(f"{folder}/**/*.py")
+    ]
     newest = max(source.stat().st_mtime for source in sources)
     for folder in {source.parent / "__pycache__" for source in sources}:
         for index in folder.glob("*.nbi"):

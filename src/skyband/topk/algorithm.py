@@ -150,7 +150,7 @@ class Algorithm(ABC):
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replace the state by one that :meth:`snapshot` gave."""
-        self.state = _filled(self.state, "", arrays)
+        self.state = filled(self.state, "", arrays)
         self._most = int(arrays["most"][0])
 
 
@@ -163,11 +163,12 @@ def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
             yield from flatten(value, f"{prefix}{name}.")
 
 
-def _filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
+    """The state that arrays, named as :func:`flatten` does, belong to."""
     values = []
     for name, value in zip(state._fields, state, strict=True):
         if not isinstance(value, np.ndarray):
-            values.append(_filled(value, f"{prefix}{name}.", arrays))
+            values.append(filled(value, f"{prefix}{name}.", arrays))
             continue
         found = arrays.get(prefix + name)
         if found is None or found.dtype != value.dtype or found.ndim != value.ndim:

@@ -1,0 +1,70 @@
+"""How far time has come: what is late, and what may be answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skyband.durations import microseconds
+from skyband.errors import QueryError
+from skyband.order import Bools, Ints
+from skyband.query import TimeWindow
+
+FOREVER = 1 << 62
+
+
+class Watermark:
+    """Maintains the time before which no further row is expected.
+
+    With a ``delay`` it follows the newest time at that distance; without, the caller moves it.
+    ``at`` never falls.
+    """
+
+    def __init__(self, delay: int | None = None) -> None:
+        self.delay = delay
+        self.at = -FOREVER
+        self.newest = -FOREVER
+
+    @property
+    def known(self) -> int | None:
+        """Where it stands, None before the first row or the first move."""
+        return None if self.at == -FOREVER else self.at
+
+    def late(self, times: Ints, known: Bools) -> Bools:
+        """Which rows are older than the watermark that they meet; takes note of their times.
+
+        That is the watermark of the push before or, with a delay, of the rows before.
+        """
+        if self.delay is None:
+            return times < self.at
+        newest = np.maximum.accumulate(
+            np.concatenate([[self.newest], np.where(known, times, -FOREVER)])
+        )
+        self.newest = int(newest[-1])
+        return np.asarray(times < np.maximum(newest[:-1] - self.delay, self.at))
+
+    def move(self, until: int | None) -> int:
+        """Move on as far as the caller says, or the delay allows; returns where it stands."""
+        if self.delay is not None and self.newest > -FOREVER and until is None:
+            until = self.newest - self.delay
+        if until is not None:
+            self.at = max(self.at, until)
+        return self.at
+
+
+def delay_of(delay: Any, window: TimeWindow) -> int | None:
+    """A delay in the unit of a window's times."""
+    if delay is None:
+        return None
+    if isinstance(delay, (int, np.integer)) and not isinstance(delay, bool):
+        amount = int(delay)
+    elif window.unit == "tick":
+        raise QueryError(
+            f"delay is {delay!r} for a window in ticks", "a whole number", "write delay=10"
+        )
+    else:
+        amount = microseconds(delay, "delay")
+    if amount < 0:
+        raise QueryError(f"delay is {delay!r}", "at least zero", "write delay='0 seconds'")
+    return amount

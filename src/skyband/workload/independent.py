@@ -1,0 +1,115 @@
+"""Independent: one MinTopk for each query of a workload. What sharing is measured against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.monitor import Monitor
+from skyband.order import Floats, Ints
+from skyband.query import TopK
+from skyband.results import Ranked
+from skyband.watermark import FOREVER
+from skyband.workload.sharing import Found, Sharing
+
+
+class Independent:
+    """Answers each query by itself, in the way that :class:`Sharing` answers all of them.
+
+    Queries that come late get a structure of their own that knows where in the stream they began.
+
+    Complexity: that of MinTopk, times the number of queries.
+    """
+
+    def __init__(self, counted: bool, changes: bool, timed: bool) -> None:
+        self._kind = (counted, changes, timed)
+        self.alone: dict[int, Monitor] = {}
+        self.late: dict[int, Sharing] = {}
+
+    def add(self, number: int, query: TopK, complete_from: int | None) -> None:
+        """Take in a query, by number."""
+        if complete_from is None:
+            self.alone[number] = Monitor(query, "mintopk")
+            return
+        self.late[number] = Sharing("mtopmerge", *self._kind)
+        self.late[number].add(number, query, complete_from)
+
+    def remove(self, number: int) -> None:
+        """Forget a query."""
+        if self.alone.pop(number, None) is None:
+            del self.late[number]
+
+    def first_complete(self, number: int) -> tuple[int, int]:
+        """Bounds of the first window of a query that will be answered."""
+        return self.late[number].first_complete(number)
+
+    def push(self, score: Floats, seq: Ints, at: Ints, id: Ints, closed: int) -> list[Found]:
+        """Take in rows in sequence; answer what ends at the place ``closed`` or before."""
+        counted, changes, _ = self._kind
+        found: list[Found] = []
+        for number, monitor in self.alone.items():
+            if counted:
+                ranked = monitor.push(score, ids=id)
+            elif closed < FOREVER:
+                ranked = monitor.push(score, ids=id, times=at, watermark=closed)
+            else:
+                monitor.push(score, ids=id, times=at)
+                ranked = monitor.finish()
+            if changes:
+                ranked = _without_empty(ranked)
+            if len(ranked):
+                found.append((np.full(len(ranked), number, np.int64), ranked))
+        for sharing in self.late.values():
+            found += sharing.push(score, seq, at, id, closed)
+        return found
+
+    def kept(self) -> Ints:
+        """Ascending arrival numbers of the rows that may still win, for queries over counts."""
+        parts = [monitor.kept() for monitor in self.alone.values()]
+        parts += [sharing.kept() for sharing in self.late.values()]
+        return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the states occupy."""
+        alone = sum(monitor.state_bytes() for monitor in self.alone.values())
+        return alone + sum(sharing.state_bytes() for sharing in self.late.values())
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state as plain values and named arrays."""
+        header: dict[str, Any] = {"late": {}}
+        arrays: dict[str, NDArray[Any]] = {
+            f"alone.{number}": np.frombuffer(monitor.snapshot(), np.int8)
+            for number, monitor in self.alone.items()
+        }
+        for number, sharing in self.late.items():
+            header["late"][str(number)], own = sharing.snapshot()
+            arrays |= {f"late.{number}.{name}": array for name, array in own.items()}
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`snapshot` gave; the queries are there already."""
+        for number in self.alone:
+            self.alone[number] = Monitor.restore(arrays[f"alone.{number}"].tobytes())
+        for number, sharing in self.late.items():
+            prefix = f"late.{number}."
+            own = {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
+            sharing.restore(header["late"][str(number)], own)
+
+
+def _without_empty(ranked: Ranked) -> Ranked:
+    """Only the windows in which anything changed."""
+    some = np.diff(ranked.offsets) > 0
+    return Ranked(
+        ranked.window_start[some],
+        ranked.window_end[some],
+        np.concatenate([[0], ranked.offsets[1:][some]]),
+        ranked.score,
+        ranked.id,
+        ranked.time,
+        ranked.ranks,
+        ranked.previous_rank,
+        ranked.timed,
+    )

@@ -1,0 +1,262 @@
+"""A workload: named top-k queries over one stream, answered as one."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from skyband.errors import QueryError
+from skyband.query import CountWindow, TimeWindow, TopK, last
+
+SCORE = "score"
+"""The name of the score, where a workload has but one and does not name it."""
+
+_FIELDS = ("name", "k", "window", "slide", "offset", "by", "full")
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Named queries over one stream: any windows, slides and k, all of time or all of counts.
+
+    ``by`` names the score that a query ranks by, where there are several; rows are pushed with one
+    column for each of them.
+
+    >>> from skyband import TopK, last
+    >>> print(Workload({
+    ...     "now": TopK(k=3, window=last(count=100, slide=10)),
+    ...     "long": TopK(k=10, window=last(count=5000, slide=70)),
+    ... }))
+    2 queries: windows of 100 to 5,000 objects, slides of 10 to 70, k of 3 to 10
+    """
+
+    queries: Mapping[str, TopK]
+    by: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.queries, Mapping) or not self.queries:
+            raise QueryError(
+                f"queries are {self.queries!r}",
+                "at least one named query",
+                "write Workload({'name': TopK(k=10, window=last(count=1000))})",
+            )
+        for name, query in self.queries.items():
+            check_name(name)
+            check_query(name, query)
+        object.__setattr__(self, "queries", dict(self.queries))
+        self._check_alike()
+        unknown = [name for name in self.by if name not in self.queries]
+        if unknown:
+            raise QueryError(
+                f"by names a score for {unknown[0]!r}", "names of queries", "leave it out"
+            )
+        object.__setattr__(self, "by", {name: self.by.get(name, SCORE) for name in self.queries})
+
+    def _check_alike(self) -> None:
+        (first, model), *others = self.queries.items()
+        for name, query in others:
+            check_alike(first, model, name, query)
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.queries)
+
+    def __str__(self) -> str:
+        queries = list(self.queries.values())
+        windows = [query.window for query in queries]
+        one = "query" if len(queries) == 1 else "queries"
+        return (
+            f"{len(queries):,} {one}: windows of {_span(windows, 'size')}, "
+            f"slides of {_span(windows, 'slide')}, k of {_range([q.k for q in queries])}"
+        )
+
+    @property
+    def counted(self) -> bool:
+        """Whether windows count rows."""
+        return isinstance(self.model.window, CountWindow)
+
+    @property
+    def model(self) -> TopK:
+        """The first query: all others have windows of the same kind."""
+        return next(iter(self.queries.values()))
+
+    @property
+    def scores(self) -> tuple[str, ...]:
+        """The names of the scores, each once."""
+        return tuple(dict.fromkeys(self.by.values()))
+
+    @classmethod
+    def of(cls, records: Any) -> Workload:
+        """A workload from plain values: one mapping per query.
+
+        Fields: ``name``, ``k``, ``window``, and optionally ``slide``, ``offset``, ``by``, ``full``.
+        Windows are durations such as ``"1 hour"``, or numbers of rows.
+        """
+        queries: dict[str, TopK] = {}
+        by: dict[str, str] = {}
+        for number, record in enumerate(records, start=1):
+            name, query, score = _query(record, number)
+            if name in queries:
+                raise QueryError(
+                    f"query {number} is called {name!r}, as one before", "names of their own"
+                )
+            queries[name] = query
+            if score is not None:
+                by[name] = score
+        return cls(queries, by)
+
+    @classmethod
+    def from_csv(cls, path: str | PathLike[str]) -> Workload:
+        """A workload from a CSV file with the columns ``name,k,window,slide``, or more."""
+        file = Path(path)
+        with _readable(file).open(newline="", encoding="utf-8-sig") as lines:
+            rows = csv.DictReader(lines, skipinitialspace=True)
+            found = rows.fieldnames or []
+            missing = [name for name in ("name", "k", "window") if name not in found]
+            if missing:
+                raise QueryError(
+                    f"{file.name} has the columns {', '.join(found) or 'none'}",
+                    "name,k,window,slide",
+                    f"add a column {missing[0]}",
+                )
+            records = [_plain(row) for row in rows]
+        return _told(file, cls, records)
+
+    @classmethod
+    def from_yaml(cls, path: str | PathLike[str]) -> Workload:
+        """A workload from a YAML file: a list of queries, or ``queries:`` and such a list."""
+        import yaml
+
+        file = Path(path)
+        try:
+            found = yaml.safe_load(_readable(file).read_text(encoding="utf-8"))
+        except yaml.YAMLError as error:
+            raise QueryError(f"{file.name} is not YAML: {error}", "a list of queries") from None
+        records = found.get("queries") if isinstance(found, dict) else found
+        if not isinstance(records, list):
+            raise QueryError(
+                f"{file.name} holds no list of queries",
+                "queries:, each with name, k, window and slide",
+                "write - {name: a, k: 10, window: 1 hour, slide: 1 minute}",
+            )
+        return _told(file, cls, records)
+
+
+def check_name(name: Any) -> None:
+    """Refuse what cannot name a query."""
+    if not isinstance(name, str) or not name.strip():
+        raise QueryError(f"a query is called {name!r}", "a name", "write 'name': TopK(...)")
+
+
+def check_query(name: str, query: Any) -> None:
+    """Refuse what cannot be part of a workload."""
+    if not isinstance(query, TopK):
+        raise QueryError(
+            f"query {name!r} is {query!r}", "a TopK query", "write TopK(k=10, window=...)"
+        )
+    if query.weights is not None:
+        raise QueryError(
+            f"query {name!r} has weights",
+            "queries over scores: several of them can share one",
+            "push the weighted score, and name it with by",
+        )
+
+
+def check_alike(first: str, model: TopK, name: str, query: TopK) -> None:
+    """Refuse a query whose answers would not fit beside those of another."""
+    kinds = [_kind(each.window) for each in (model, query)]
+    if kinds[0] != kinds[1]:
+        raise QueryError(
+            f"query {first!r} has windows of {kinds[0]}, {name!r} of {kinds[1]}",
+            "windows of one kind",
+            "make a workload of each kind",
+        )
+    if model.emit != query.emit:
+        raise QueryError(
+            f"query {first!r} emits {model.emit!r}, {name!r} {query.emit!r}",
+            "one way to report",
+            "make a workload of each",
+        )
+
+
+def _kind(window: Any) -> str:
+    if isinstance(window, CountWindow):
+        return "counts"
+    return "time" if window.unit == "us" else "ticks"
+
+
+def _span(windows: list[Any], field: str) -> str:
+    low, high = (pick(getattr(window, field) for window in windows) for pick in (min, max))
+    first = windows[0]
+    if isinstance(first, TimeWindow):
+        low, high = first._spoken(low), first._spoken(high)
+        return low if low == high else f"{low} to {high}"
+    text = _range([low, high])
+    return f"{text} objects" if field == "size" else text
+
+
+def _range(values: list[int]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _plain(row: Mapping[str | None, Any]) -> dict[str, Any]:
+    """A line of CSV: empty cells are left out, whole numbers are numbers."""
+    found: dict[str, Any] = {}
+    for name, value in row.items():
+        if name is None:
+            raise QueryError(f"a line has {value} behind its last column", "a cell per column")
+        text = (value or "").strip()
+        if text:
+            found[name] = int(text) if text.lstrip("-").isdigit() else text
+    for name in ("name", "by"):
+        if name in found:
+            found[name] = str(row[name]).strip()
+    if "full" in found:
+        found["full"] = {"true": True, "1": True}.get(str(found["full"]).lower(), False)
+    return found
+
+
+def _query(record: Any, number: int) -> tuple[str, TopK, str | None]:
+    if not isinstance(record, Mapping):
+        raise QueryError(
+            f"query {number} is {record!r}", "fields", "write {name: a, k: 10, window: 1 hour}"
+        )
+    unknown = [str(name) for name in record if name not in _FIELDS]
+    if unknown:
+        raise QueryError(f"query {number} has {unknown[0]!r}", f"one of {', '.join(_FIELDS)}")
+    missing = [name for name in ("name", "k", "window") if record.get(name) is None]
+    if missing:
+        raise QueryError(f"query {number} has no {missing[0]}", "name, k and window")
+    name, window = str(record["name"]), record["window"]
+    counted = isinstance(window, int) and not isinstance(window, bool)
+    try:
+        found = last(
+            **{"count" if counted else "time": window},
+            slide=record.get("slide"),
+            offset=record.get("offset") or 0,
+            full=bool(record.get("full", False)),
+        )
+        query = TopK(k=record["k"], window=found)
+    except QueryError as error:
+        raise QueryError(f"query {name!r}: {error.found}", error.expected, error.fix) from None
+    score = record.get("by")
+    return name, query, None if score is None else str(score)
+
+
+def _readable(file: Path) -> Path:
+    if not file.is_file():
+        raise QueryError(f"there is no file {str(file)!r}", "a file of queries")
+    return file
+
+
+def _told(file: Path, cls: type[Workload], records: list[Any]) -> Workload:
+    try:
+        return cls.of(records)
+    except QueryError as error:
+        raise QueryError(f"{file.name}: {error.found}", error.expected, error.fix) from None

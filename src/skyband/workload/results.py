@@ -1,0 +1,82 @@
+"""Ranked windows of many queries, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skyband.order import Ints
+from skyband.results import Ranked, RankedWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class RankedByQuery:
+    """The windows that one push answered, by their ends, and of equal ends by query.
+
+    ``query`` holds, for each window of ``ranked``, the place of its query in ``names``. Iterate for
+    one (name, window) at a time.
+    """
+
+    names: tuple[str, ...]
+    query: Ints
+    ranked: Ranked
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def __iter__(self) -> Iterator[tuple[str, RankedWindow]]:
+        for query, window in zip(self.query.tolist(), self.ranked, strict=True):
+            yield self.names[query], window
+
+    @property
+    def rows(self) -> int:
+        """Rows over all windows."""
+        return self.ranked.rows
+
+    def of(self, name: str) -> list[RankedWindow]:
+        """The windows of one query."""
+        return [window for query, window in self if query == name]
+
+    def to_arrow(self) -> pa.Table:
+        """One row per ranked object: the query's name, then the columns of its windows."""
+        import pyarrow as pa
+
+        table = self.ranked.to_arrow()
+        query = np.repeat(self.query, np.diff(self.ranked.offsets)).astype(np.int32)
+        names = pa.DictionaryArray.from_arrays(pa.array(query), pa.array(list(self.names)))
+        return table.add_column(0, "query", names.cast(pa.string()))
+
+
+def in_order(found: list[RankedByQuery], names: tuple[str, ...], model: Ranked) -> RankedByQuery:
+    """Several results as one, by ends; ``model`` is one without windows, for its columns."""
+    found = [part for part in found if len(part)]
+    if not found:
+        return RankedByQuery(names, np.empty(0, np.int64), model)
+    if len(found) == 1:
+        return found[0]
+    query = np.concatenate([part.query for part in found])
+    parts = [part.ranked for part in found]
+    end = np.concatenate([part.window_end for part in parts])
+    start = np.concatenate([part.window_start for part in parts])
+    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+    rows: Ints | slice = slice(None)
+    if not bool(np.all((np.diff(end) > 0) | ((np.diff(end) == 0) & (np.diff(query) >= 0)))):
+        order = np.lexsort((query, end))
+        begins = (np.cumsum(sizes) - sizes)[order]
+        query, start, end, sizes = query[order], start[order], end[order], sizes[order]
+        ahead = np.cumsum(sizes) - sizes
+        rows = np.repeat(begins - ahead, sizes) + np.arange(int(sizes.sum()), dtype=np.int64)
+
+    def column(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if values[0] is None else np.concatenate(values)[rows]
+
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    columns = {name: column(name) for name in ("score", "id", "time", "ranks", "previous_rank")}
+    return RankedByQuery(names, query, Ranked(start, end, offsets, timed=parts[0].timed, **columns))

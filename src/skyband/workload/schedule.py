@@ -1,0 +1,191 @@
+"""The meta query and its schedule: which windows of a workload are open, and which are due.
+
+All queries over one score are answered as one *meta query*. Its window is the largest of theirs;
+its slide is whatever lies between two neighbouring window bounds of any query; its k is, for each
+*view* (all open windows that start at the same place), the largest k that they ask for. A schedule
+keeps the open windows and says, piece by piece of the stream, which open and which are answered.
+
+Reference: Shastri et al., MTopS (2011): the meta query analyser and the scheduler, section 4.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.errors import DataError
+from skyband.order import Bools, Ints
+from skyband.panes import Panes
+from skyband.query import CountWindow, TopK
+
+_NONE = np.empty(0, np.int64)
+_BEFORE_ALL = -(1 << 61)
+_MOST = 50_000_000  # windows that one piece of the stream may open
+
+
+class Windows(NamedTuple):
+    """Windows of a workload as columns: bounds, how many rows they rank, whose they are."""
+
+    start: Ints
+    end: Ints
+    k: Ints
+    query: Ints
+
+    def take(self, at: Ints | Bools) -> Windows:
+        """Some of them."""
+        return Windows(self.start[at], self.end[at], self.k[at], self.query[at])
+
+
+NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
+
+
+class Piece(NamedTuple):
+    """What happens while a piece of the stream is read.
+
+    ``open``    windows that are open at its beginning or open in it, by start
+    ``due``     windows that are answered in it, by end and then by query
+    ``upto``    for each of these: rows of the piece that come before its end
+    ``closed``  every window that ends here or before is answered when the piece has been read
+    """
+
+    open: Windows
+    due: Windows
+    upto: Ints
+    closed: int
+
+
+class Schedule:
+    """Maintains the open windows of the queries over one score.
+
+    Places are arrival numbers (``counted``) or times. A window opens with the first row that it
+    holds, so stretches without rows cost nothing, however long. With ``farewell`` the first window
+    after the last row is answered too: a reader of changes sees the last rows leave.
+
+    Invariants: (1) every open window holds a row, or is a farewell; (2) its end has not been
+    reached; (3) windows of a query up to ``opened`` have been opened or passed over.
+
+    Complexity: O(w log w) per piece for w windows open or opened; space O(w).
+    """
+
+    def __init__(self, counted: bool, farewell: bool) -> None:
+        self.counted = counted
+        self.farewell = farewell
+        self.open = NO_WINDOWS
+        self.closed = _BEFORE_ALL
+        self._size = _NONE
+        self._slide = _NONE
+        self._offset = _NONE
+        self._k = _NONE
+        self._number = _NONE  # the caller's number of each query
+        self.opened = _NONE
+
+    def add(self, number: int, query: TopK, complete_from: int | None = None) -> None:
+        """Take in a query; with ``complete_from`` only its windows that start there or later."""
+        window = query.window
+        offset = getattr(window, "offset", 0)
+        panes = Panes(window.size, window.slide, offset)
+        opened = _BEFORE_ALL
+        if isinstance(window, CountWindow):
+            opened = -(-window.size // window.slide) - 1 if window.full else 0
+        if complete_from is not None:
+            opened = max(opened, panes.last_window(complete_from - 1))
+        self._size = np.append(self._size, window.size)
+        self._slide = np.append(self._slide, window.slide)
+        self._offset = np.append(self._offset, offset)
+        self._k = np.append(self._k, query.k)
+        self._number = np.append(self._number, number)
+        self.opened = np.append(self.opened, opened)
+
+    def remove(self, number: int) -> None:
+        """Forget a query and its open windows."""
+        stays = self._number != number
+        self._size, self._slide, self._offset = (
+            column[stays] for column in (self._size, self._slide, self._offset)
+        )
+        self._k, self._number = self._k[stays], self._number[stays]
+        self.opened = self.opened[stays]
+        self.open = self.open.take(self.open.query != number)
+
+    def first_complete(self, number: int) -> tuple[int, int]:
+        """Bounds of the first window of a query that is, or was, complete."""
+        (at,) = np.flatnonzero(self._number == number)
+        end = int(self._offset[at] + (self.opened[at] + 1) * self._slide[at])
+        start = end - int(self._size[at])
+        return (max(start, 0) if self.counted else start), end
+
+    def cut(self, at: Ints, closed: int) -> Piece:
+        """The schedule of rows in sequence, at ascending places before ``closed``."""
+        found = self._opening(at)
+        windows = Windows(*(np.concatenate(pair) for pair in zip(self.open, found, strict=True)))
+        windows = windows.take(np.argsort(windows.start, kind="stable"))
+        is_due = windows.end <= closed
+        due = windows.take(is_due)
+        due = due.take(np.lexsort((due.query, due.end)))
+        self.open = windows.take(~is_due)
+        self.closed = max(self.closed, closed)
+        upto = np.searchsorted(at, due.end, side="left").astype(np.int64)
+        return Piece(windows, due, upto, closed)
+
+    def _opening(self, at: Ints) -> Windows:
+        """The windows that these rows open."""
+        if not len(at) or not len(self._number):
+            return NO_WINDOWS
+        size, slide, offset = self._size, self._slide, self._offset
+        first = np.maximum(self.opened + 1, (at[0] - offset) // slide + 1)
+        final = (at[-1] - offset + size) // slide + (1 if self.farewell else 0)
+        count = np.maximum(final - first + 1, 0)
+        sparse = np.flatnonzero(count > 4 * len(at) + 64 + 2 * (size // slide))
+        dense = np.setdiff1d(np.flatnonzero(count > 0), sparse, assume_unique=True)
+        parts = [self._between(at, dense, first[dense], count[dense])]
+        parts += [self._around(at, int(q), int(first[q])) for q in sparse]
+        self.opened = np.maximum(self.opened, np.where(count > 0, final, self.opened))
+        return Windows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _between(self, at: Ints, which: Ints, first: Ints, count: Ints) -> Windows:
+        """Windows of some queries, numbered from ``first`` on, as far as they hold a row."""
+        if int(count.sum()) > _MOST:
+            raise _too_many(int(count.sum()))
+        ahead = np.cumsum(count) - count
+        query = np.repeat(which, count)
+        number = np.repeat(first - ahead, count) + np.arange(int(count.sum()), dtype=np.int64)
+        end = self._offset[query] + number * self._slide[query]
+        start = end - self._size[query]
+        if not self.counted:
+            low = np.searchsorted(at, start, side="left")
+            holds = low < np.searchsorted(at, end, side="left")
+            if self.farewell:  # or the window before it does
+                before = np.searchsorted(at, end - self._slide[query], side="left")
+                holds |= np.searchsorted(at, start - self._slide[query], side="left") < before
+            start, end, query = start[holds], end[holds], query[holds]
+        return self._windows(start, end, query)
+
+    def _around(self, at: Ints, which: int, first: int) -> Windows:
+        """Windows of a query whose slide is small beside the distances of these rows."""
+        slide, offset, size = (
+            int(column[which]) for column in (self._slide, self._offset, self._size)
+        )
+        places = np.unique(at)
+        begin = np.maximum((places - offset) // slide + 1, first)
+        final = (places - offset + size) // slide + (1 if self.farewell else 0)
+        begin[1:] = np.maximum(begin[1:], final[:-1] + 1)
+        count = np.maximum(final - begin + 1, 0)
+        if int(count.sum()) > _MOST:
+            raise _too_many(int(count.sum()))
+        ahead = np.cumsum(count) - count
+        number = np.repeat(begin - ahead, count) + np.arange(int(count.sum()), dtype=np.int64)
+        end = offset + number * slide
+        return self._windows(end - size, end, np.full(len(end), which, np.int64))
+
+    def _windows(self, start: Ints, end: Ints, query: Ints) -> Windows:
+        if self.counted:
+            start = np.maximum(start, 0)
+        return Windows(start, end, self._k[query], self._number[query])
+
+
+def _too_many(count: int) -> DataError:
+    return DataError(
+        f"rows that open {count:,} windows at once",
+        f"{_MOST:,} at most",
+        "use larger slides, or push fewer rows at a time",
+    )

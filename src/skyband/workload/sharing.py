@@ -1,0 +1,155 @@
+"""The queries over one score, on one shared structure: scheduled, fed, answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.order import Floats, Ints
+from skyband.query import TopK
+from skyband.results import Ranked
+from skyband.workload import build
+from skyband.workload.changes import Changes
+from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
+from skyband.workload.structure import Answers, Rows
+
+_PIECE = 1 << 17  # rows that are scheduled at once
+
+Found = tuple[Ints, Ranked]
+"""The number of each window's query, and the windows."""
+
+
+class Sharing:
+    """Maintains one shared structure for all queries over one score, and its schedule."""
+
+    def __init__(self, algorithm: str, counted: bool, changes: bool, timed: bool) -> None:
+        self.schedule = Schedule(counted, farewell=changes)
+        self.structure = build(algorithm)
+        self.counted = counted
+        self.timed = timed
+        self.changes = Changes() if changes else None
+
+    def add(self, number: int, query: TopK, complete_from: int | None) -> None:
+        """Take in a query, by number."""
+        self.schedule.add(number, query, complete_from)
+
+    def remove(self, number: int) -> None:
+        """Forget a query, and the rows that only it needed."""
+        self.schedule.remove(number)
+        self._forget()
+        if self.changes is not None:
+            self.changes.forget(number)
+
+    def first_complete(self, number: int) -> tuple[int, int]:
+        """Bounds of the first window of a query that will be answered."""
+        return self.schedule.first_complete(number)
+
+    def push(self, score: Floats, seq: Ints, at: Ints, id: Ints, closed: int) -> list[Found]:
+        """Take in rows in sequence, before the place ``closed``; answer what ends there or before.
+
+        Counted rows keep their place even if they are not ranked; timed ones do not come here.
+        """
+        found = []
+        for low in range(0, max(len(score), 1), _PIECE):
+            part = slice(low, low + _PIECE)
+            rows = Rows(score[part], seq[part], at[part], id[part])
+            last = low + _PIECE >= len(score)
+            upto = closed if last else int(at[part][-1]) + (1 if self.counted else 0)
+            piece = self.schedule.cut(rows.at, upto)
+            answers = self.structure.push(
+                rows,
+                piece,
+                places=not self.counted or self.changes is not None,
+                numbers=self.changes is not None,
+            )
+            found.append(self._ranked(piece, answers))
+        return found
+
+    def _ranked(self, piece: Piece, answers: Answers) -> Found:
+        windows, offsets = piece.due, np.concatenate([[0], answers.upto])
+        columns = (answers.score, answers.seq, answers.at, answers.id)
+        ranks = previous = None
+        if self.changes is not None:
+            windows, offsets, columns, ranks, previous = _told(
+                self.changes, windows, offsets, columns
+            )
+        score, _, at, id = columns
+        ranked = Ranked(
+            windows.start,
+            windows.end,
+            offsets,
+            score,
+            id,
+            None if self.counted else at,
+            ranks,
+            previous,
+            self.timed,
+        )
+        return windows.query, ranked
+
+    def _forget(self) -> None:
+        """Forget now what cannot win any more, whatever the structure would wait for."""
+        none = np.empty(0, np.int64)
+        schedule = self.schedule
+        self.structure.forget(Piece(schedule.open, NO_WINDOWS, none, schedule.closed))
+
+    def kept(self) -> Ints:
+        """Ascending arrival numbers of the rows that may still win."""
+        self._forget()
+        return self.structure.kept()
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the state occupies."""
+        schedule = sum(column.nbytes for column in self.schedule.open)
+        return self.structure.state_bytes() + schedule
+
+    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state as plain values and named arrays."""
+        arrays = {f"structure.{name}": v for name, v in self.structure.snapshot().items()}
+        arrays |= {f"open.{name}": v for name, v in self.schedule.open._asdict().items()}
+        arrays["opened"] = self.schedule.opened
+        if self.changes is not None:
+            for number, columns in self.changes.reported.items():
+                for name, column in zip(("score", "seq", "at", "id"), columns, strict=True):
+                    arrays[f"reported.{number}.{name}"] = column
+        return {"closed": self.schedule.closed}, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`snapshot` gave; the queries are there already."""
+        prefix = "structure."
+        self.structure.restore(
+            {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
+        )
+        self.schedule.open = Windows(*(arrays[f"open.{name}"] for name in Windows._fields))
+        self.schedule.opened = arrays["opened"]
+        self.schedule.closed = header["closed"]
+        if self.changes is not None:
+            numbers = {int(name.split(".")[1]) for name in arrays if name.startswith("reported.")}
+            for number in numbers:
+                self.changes.reported[number] = tuple(  # type: ignore[assignment]
+                    arrays[f"reported.{number}.{name}"] for name in ("score", "seq", "at", "id")
+                )
+
+
+def _told(changes: Changes, windows: Windows, offsets: Ints, columns: Any) -> Any:
+    """Rankings as changes; windows without any are left out."""
+    parts, ranks, previous, sizes = [], [], [], [0]
+    kept = []
+    for i, query in enumerate(windows.query.tolist()):
+        rows = slice(int(offsets[i]), int(offsets[i + 1]))
+        told, rank, was = changes.told(query, tuple(column[rows] for column in columns))
+        if len(rank):
+            kept.append(i)
+            parts.append(told)
+            ranks.append(rank)
+            previous.append(was)
+            sizes.append(len(rank))
+    if not kept:
+        none = np.empty(0, np.int64)
+        return NO_WINDOWS, np.zeros(1, np.int64), (np.empty(0), none, none, none), none, none
+    joined = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+    which = windows.take(np.array(kept, np.int64))
+    return which, np.cumsum(sizes), joined, np.concatenate(ranks), np.concatenate(previous)

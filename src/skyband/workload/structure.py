@@ -1,0 +1,121 @@
+"""What every shared structure has in common: a state of flat arrays, fed piece by piece."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.jit import first_use
+from skyband.order import Floats, Ints
+from skyband.topk.algorithm import filled, flatten
+from skyband.workload.schedule import Piece
+
+
+class Rows(NamedTuple):
+    """Rows in sequence: scores (NaN is never ranked), arrival numbers, places, ids."""
+
+    score: Floats
+    seq: Ints
+    at: Ints
+    id: Ints
+
+
+class Answers(NamedTuple):
+    """The rankings of a piece's due windows, one after the other; ``upto`` per window.
+
+    Columns that nobody asked for are empty.
+    """
+
+    score: Floats
+    seq: Ints
+    at: Ints
+    id: Ints
+    upto: Ints
+
+
+_COMPILED: set[type[Structure]] = set()
+
+
+class Structure(ABC):
+    """Maintains what may still win in any window of a workload, and answers windows from it.
+
+    A subclass keeps its whole state in ``self.state``, a tuple of (tuples of) arrays, so that a
+    snapshot is those arrays and nothing else. ``progress`` tells its kernel where in a piece to go
+    on after it ran out of room: rows taken in, windows answered, rows written.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self) -> None:
+        self.state: Any = self.new_state()
+
+    @abstractmethod
+    def new_state(self) -> Any:
+        """The state before the first row."""
+
+    @abstractmethod
+    def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:
+        """Take in rows and answer windows in turn; False if room ran out.
+
+        Kernels do not allocate: they stop, and Python makes room.
+        """
+
+    @abstractmethod
+    def make_room(self) -> None:
+        """Make the room that :meth:`run` found lacking."""
+
+    @abstractmethod
+    def kept(self) -> Ints:
+        """Ascending arrival numbers of the rows that are kept."""
+
+    @abstractmethod
+    def held(self) -> int:
+        """How many rows are kept, or how many references to them if that is more."""
+
+    @abstractmethod
+    def forget(self, piece: Piece) -> None:
+        """Forget what no open window of a piece can need, now."""
+
+    def push(self, rows: Rows, piece: Piece, places: bool, numbers: bool) -> Answers:
+        """Take in a piece of the stream; returns the rankings of its due windows.
+
+        ``places`` and ``numbers`` ask for the places and the arrival numbers of ranked rows.
+        """
+        k = np.minimum(piece.due.k, self.held() + len(rows.score))
+        room = max(int(k.sum()), 1)
+        target = Answers(
+            np.empty(room),
+            np.empty(room if numbers else 0, np.int64),
+            np.empty(room if places else 0, np.int64),
+            np.empty(room, np.int64),
+            np.zeros(len(piece.upto), np.int64),
+        )
+        if type(self) in _COMPILED:
+            return self._push(rows, piece, target)
+        with first_use(self.name):
+            target = self._push(rows, piece, target)
+        _COMPILED.add(type(self))
+        return target
+
+    def _push(self, rows: Rows, piece: Piece, target: Answers) -> Answers:
+        progress = np.zeros(3, np.int64)
+        while not self.run(rows, piece, target, progress):
+            self.make_room()
+        written = int(progress[2])
+        return Answers._make([*(column[:written] for column in target[:-1]), target.upto])
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the state occupies."""
+        return sum(array.nbytes for _, array in flatten(self.state))
+
+    def snapshot(self) -> dict[str, NDArray[Any]]:
+        """The state as named arrays."""
+        return dict(flatten(self.state))
+
+    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`snapshot` gave."""
+        self.state = filled(self.state, "", arrays)
