@@ -99,6 +99,45 @@ Algorithm = Annotated[
     ),
 ]
 
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        envvar="SKYBAND_ENGINE",
+        help="What computes it: Spark on all cores, which needs Java and some seconds to "
+        "start, or this process. Both print the same.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="MASTER",
+        help="How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="table|csv|json",
+        help="A table of the last windows (default), or all of them, exactly.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Write to a file; .csv and .json set the format.",
+        rich_help_panel=_OUTPUT,
+    ),
+]
+
 
 @app.callback(invoke_without_command=True)
 def skyband(
@@ -137,44 +176,10 @@ def top(
     partition_by: PartitionBy = None,
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
-    engine: Annotated[
-        str,
-        typer.Option(
-            "--engine",
-            metavar="spark|local",
-            envvar="SKYBAND_ENGINE",
-            help="What computes it: Spark on all cores, which needs Java and some seconds to "
-            "start, or this process. Both print the same.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = "spark",
-    master: Annotated[
-        str | None,
-        typer.Option(
-            "--master",
-            metavar="MASTER",
-            help="How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            metavar="table|csv|json",
-            help="A table of the last windows (default), or all of them, exactly.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            metavar="FILE",
-            help="Write to a file; .csv and .json set the format.",
-            rich_help_panel=_OUTPUT,
-        ),
-    ] = None,
+    engine: Engine = "spark",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
 ) -> None:
     """Rank the rows of a file: the k best scores of each window.
 
@@ -187,6 +192,57 @@ def top(
     query = options.query(k, span, emit)
     asked = command.Asked(by, time, partition_by or [], options.algorithm(algorithm), query)
     command.run(file, asked, command.Engine(engine, master), format, out)
+
+
+@app.command()
+def workload(
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input."),
+    ],
+    queries: Annotated[
+        str,
+        typer.Option(
+            "--queries",
+            metavar="FILE",
+            help="The queries: CSV with the columns name,k,window,slide, or YAML.",
+            rich_help_panel=_QUERY,
+        ),
+    ],
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="EXPRESSION",
+            help="The score: a SQL expression over the file's columns, such as 'price * volume'.",
+            rich_help_panel=_QUERY,
+        ),
+    ],
+    time: Time = None,
+    algorithm: Annotated[
+        str,
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="auto, mtopmerge, mtoplist, mtopband or independent.",
+            rich_help_panel=_QUERY,
+        ),
+    ] = "auto",
+    engine: Engine = "spark",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank the rows of a file by many queries at once, which share their work.
+
+    Example: skyband workload trades.parquet --queries queries.csv --by price --time ts
+    """
+    from skyband.cli import top, workload
+    from skyband.workload import chosen
+
+    chosen(algorithm, 2)
+    asked = workload.Asked(queries, by, time, algorithm)
+    workload.run(file, asked, top.Engine(engine, master), format, out)
 
 
 @app.command()
@@ -237,6 +293,15 @@ def explain(
     partition_by: PartitionBy = None,
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
+    queries: Annotated[
+        str | None,
+        typer.Option(
+            "--queries",
+            metavar="FILE",
+            help="A workload: its queries in CSV or YAML, instead of one query's options.",
+            rich_help_panel=_QUERY,
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
     physical: Annotated[
         bool, typer.Option("--physical", help="Also the physical plan of Spark (job files).")
@@ -251,6 +316,13 @@ def explain(
         from skyband.cli import explain_job
 
         explain_job.run(str(file), as_json, physical)
+        return
+    if queries is not None:
+        from skyband.cli import explain_workload
+        from skyband.cli.workload import Asked as Workload
+
+        options.no_query_beside(last, window, slide, offset, partition_by, full, k, emit)
+        explain_workload.run(file, Workload(queries, by, time, algorithm), as_json)
         return
     from skyband.cli.top import Asked
 

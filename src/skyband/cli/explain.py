@@ -78,6 +78,11 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
     if as_json:
         print(json.dumps([_record(asked, seen, chosen, guess)], indent=1, ensure_ascii=False))
         return
+    show(_words(asked, seen, chosen, guess))
+
+
+def show(lines: list[tuple[str, str]]) -> None:
+    """Print names and sentences, side by side."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -85,7 +90,7 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, words in _words(asked, seen, chosen, guess):
+    for name, words in lines:
         table.add_row(name, Text(words))
     Console(highlight=False).print(table)
 
@@ -102,13 +107,20 @@ def look(source: Source, asked: Asked) -> Seen:
     """Check what is asked against a file, and count what matters in it."""
     if asked.by is not None:
         question(source, asked)
-    parts = ["count(*)", "NULL", "NULL"]
     if asked.time is not None:
         found = expressions.time(source, asked.time)
         if found.integers is not None:
             options.require_unit(asked.query.window, found.integers, asked.time)
+    return counted(source, asked.time, asked.partition_by)
+
+
+def counted(source: Source, time: str | None, partition_by: list[str]) -> Seen:
+    """Count the rows of a file, the time that they span, and the keys."""
+    parts = ["count(*)", "NULL", "NULL"]
+    if time is not None:
+        found = expressions.time(source, time)
         parts[1] = f"max({found.sql}) - min({found.sql})"
-    keys = expressions.keys(source, asked.partition_by)
+    keys = expressions.keys(source, partition_by)
     if keys:
         names = ", ".join(key.quoted for key in keys)
         parts[2] = f"(SELECT count(*) FROM (SELECT DISTINCT {names} FROM {source.scan}))"

@@ -18,7 +18,7 @@ _AT_ONCE = 65_536
 
 
 class Block(NamedTuple):
-    """Some windows as columns: bounds and sizes per window, the rest per ranked row.
+    """Some windows as columns: bounds, keys and sizes per window, the rest per ranked row.
 
     ``place`` is where a row stands in :attr:`Leaderboard.rows`. With changes, ``rank`` is 0 for an
     object that left and ``previous`` is 0 for one that entered.
@@ -27,6 +27,7 @@ class Block(NamedTuple):
     start: Ints
     end: Ints
     size: Ints
+    key: Ints
     place: Ints
     rank: Ints
     previous: Ints | None
@@ -52,14 +53,15 @@ class Leaderboard:
     """Maintains the ranked windows of a query, and which rows of the file are in them.
 
     ``timed`` says that bounds are microseconds since the epoch. A row's score is its own, so
-    windows hold row numbers only.
+    windows hold row numbers only. Of a workload ``queries`` are the names: keys number them.
 
     Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
     with changes) and a byte per row of the file up to the last one ranked.
     """
 
-    def __init__(self, timed: bool) -> None:
+    def __init__(self, timed: bool, queries: tuple[str, ...] = ()) -> None:
         self.timed = timed
+        self.queries = queries
         self.dropped = Dropped()
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
         self.scores = np.empty(0)  # their scores
@@ -143,6 +145,7 @@ class Leaderboard:
             all.start[some],
             all.end[some],
             size,
+            all.key[some],
             np.searchsorted(self.rows, all.id[row]),
             at - np.repeat(ahead, size) + 1 if all.rank is None else all.rank[row],
             None if all.previous is None else all.previous[row],

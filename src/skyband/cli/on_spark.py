@@ -7,7 +7,14 @@ from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import Question
 from skyband.cli.reading import Source
 from skyband.cli.staging import stage
+from skyband.cli.workload import Question as Workload
+from skyband.errors import QueryError
 from skyband.query import TimeWindow
+
+
+def rank_workload(source: Source, question: Workload, master: str | None) -> Leaderboard:
+    """Run a workload over a file on Spark."""
+    raise QueryError("a workload over a file on Spark", "--engine local", "add --engine local")
 
 
 def rank(source: Source, question: Question, master: str | None) -> Leaderboard:

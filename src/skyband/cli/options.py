@@ -114,6 +114,24 @@ def _amount(text: str, option: str, least: int | None = 1) -> str | int:
     return text if _whole(text.strip()) is None else whole(text, option, least)
 
 
+def no_query_beside(*given: object) -> None:
+    """Refuse options of one query beside those of a workload's file."""
+    names = (
+        "--last",
+        "--window",
+        "--slide",
+        "--offset",
+        "--partition-by",
+        "--full",
+        "--k",
+        "--emit",
+    )
+    defaults = (None, None, None, None, None, False, "10", "all")
+    for name, value, default in zip(names, given, defaults, strict=True):
+        if value != default:
+            raise QueryError(f"{name} with --queries", "queries from the file", f"leave {name} out")
+
+
 def query(k: str, window: Window, emit: str) -> TopK:
     """The query that the options ask for."""
     kind: Emit = "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"

@@ -66,9 +66,9 @@ def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboa
         if question.time is not None:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
-            columns = {"ids": _own(batch, "row"), "times": _own(batch, "time")}
+            columns = {"ids": own(batch, "row"), "times": own(batch, "time")}
             columns["watermark"] = newest  # rows come sorted: nothing later is older
-        found.add(monitor.push(_own(batch, "score"), **columns))
+        found.add(monitor.push(own(batch, "score"), **columns))
     found.add(monitor.finish())
     return monitor.dropped
 
@@ -79,10 +79,10 @@ def _by_key(question: Question, batches: Iterator[pa.RecordBatch], found: Leader
 
     engine = Partitioned(question.query, question.algorithm)
     for batch in batches:
-        columns: dict[str, Any] = {"keys": _own(batch, "key"), "ids": _own(batch, "row")}
+        columns: dict[str, Any] = {"keys": own(batch, "key"), "ids": own(batch, "row")}
         if question.time is not None:
-            columns["times"] = _own(batch, "time")
-        for part in engine.push(_own(batch, "score"), **columns):
+            columns["times"] = own(batch, "time")
+        for part in engine.push(own(batch, "score"), **columns):
             found.add(part.ranked, part.key)
     for part in engine.finish():
         found.add(part.ranked, part.key)
@@ -95,7 +95,7 @@ def require_reach(oldest: int, newest: int) -> None:
         raise DataError("a time beyond 2**60", "times closer to zero", "subtract a common start")
 
 
-def _own(batch: pa.RecordBatch, name: str) -> Any:
+def own(batch: pa.RecordBatch, name: str) -> Any:
     """A column as an array of our own; as Arrow has it if there are NULLs.
 
     Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way

@@ -20,7 +20,7 @@ _SPECIAL = re.compile(r'[",\r\n]')
 
 
 class Records(ABC):
-    """A leaderboard as records: ``bounds rank middle [change] tail`` each.
+    """A leaderboard as records: ``[query] bounds rank middle [change] tail`` each.
 
     The middle (score and row number) and the tail (the file's columns) of a row are written once,
     however many windows the row is in.
@@ -44,8 +44,8 @@ class Records(ABC):
         """Each row's values, to the end of the record."""
 
     @abstractmethod
-    def bounds(self, start: str, end: str) -> str:
-        """The beginning of a record, up to the rank."""
+    def bounds(self, query: str | None, start: str, end: str) -> str:
+        """The beginning of a record, up to the rank; of a workload with the name of a query."""
 
     @abstractmethod
     def rank(self, rank: int) -> str:
@@ -67,8 +67,13 @@ class Records(ABC):
         ranks: list[str] = []
         for block in board.blocks(board.order()):
             fresh = np.diff(block.end, prepend=block.end[:1] - 1) != 0
-            bounds = zip(block.start[fresh].tolist(), block.end[fresh].tolist(), strict=True)
-            heads = [self.bounds(tell(start), tell(end)) for start, end in bounds]
+            if board.queries:
+                fresh[:] = True
+            bounds = zip(*(column[fresh].tolist() for column in block[:4]), strict=True)
+            heads = [
+                self.bounds(board.queries[key] if board.queries else None, tell(start), tell(end))
+                for start, end, _, key in bounds
+            ]
             head = np.repeat(np.cumsum(fresh) - 1, block.size).tolist()
             rank, place = block.rank.tolist(), block.place.tolist()
             ranks += map(self.rank, range(len(ranks), max(rank) + 1))
@@ -86,6 +91,11 @@ class Records(ABC):
             yield "".join(records)
 
 
+def leading(board: Leaderboard) -> list[str]:
+    """The names of the columns before those of the file."""
+    return ["query", *LEADING] if board.queries else LEADING
+
+
 def happened(rank: int, previous: int) -> str:
     """What a row of changes reports."""
     return "left" if not rank else "moved" if previous else "entered"
@@ -99,7 +109,7 @@ class Csv(Records):
 
     def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
         super().__init__(board, cells, changes)
-        names = [*LEADING, *(CHANGES if changes else []), *cells.names]
+        names = [*leading(board), *(CHANGES if changes else []), *cells.names]
         self.header = ",".join(map(_quoted, names))
 
     def middle(self, score: float, row: int) -> str:  # noqa: D102
@@ -114,8 +124,8 @@ class Csv(Records):
         ]
         return [f"{''.join(row)}\n" for row in zip(*columns, strict=True)]
 
-    def bounds(self, start: str, end: str) -> str:  # noqa: D102
-        return f"{start},{end},"
+    def bounds(self, query: str | None, start: str, end: str) -> str:  # noqa: D102
+        return f"{'' if query is None else _quoted(query) + ','}{start},{end},"
 
     def rank(self, rank: int) -> str:  # noqa: D102
         return str(rank) if rank else ""
@@ -139,17 +149,18 @@ class Json(Records):
         return f', "score": {_json("float", repr(score))}, "row": {row}'
 
     def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
-        names = _distinct([*LEADING, *(CHANGES if self.changes else [])], cells.names)
+        names = _distinct([*leading(self.board), *(CHANGES if self.changes else [])], cells.names)
         columns = [
             [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
             for name, kind, texts in zip(names, cells.kinds, cells.texts, strict=True)
         ]
         return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
 
-    def bounds(self, start: str, end: str) -> str:  # noqa: D102
+    def bounds(self, query: str | None, start: str, end: str) -> str:  # noqa: D102
         if self.board.timed:
             start, end = f'"{start}"', f'"{end}"'
-        return f'{{"window_start": {start}, "window_end": {end}, "rank": '
+        head = "" if query is None else f'"query": {json.dumps(query, ensure_ascii=False)}, '
+        return f'{{{head}"window_start": {start}, "window_end": {end}, "rank": '
 
     def rank(self, rank: int) -> str:  # noqa: D102
         return str(rank) if rank else "null"

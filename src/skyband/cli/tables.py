@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -28,10 +28,14 @@ _COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
 
 
 class Window(NamedTuple):
-    """One window of one key: bounds, and (place, rank, previous rank) of its rows."""
+    """One window of one key: bounds, and (place, rank, previous rank) of its rows.
+
+    ``query`` is the name of its query, of a workload.
+    """
 
     start: int
     end: int
+    query: str
     rows: list[tuple[int, int, int]]
 
 
@@ -53,7 +57,7 @@ def _draw(
         console.print("No window holds a ranked row.")
         return
     limit = max(_MOST_ROWS, console.height - _FRAME - 3)
-    shown = _last(board, order, limit)
+    shown = (_last_of_each if board.queries else _last)(board, order, limit)
     names = [*dict.fromkeys([*keys, *cells.names])]
     used = sorted({place for window in shown for place, _, _ in window.rows})
     lead = 1 + sum(
@@ -63,13 +67,19 @@ def _draw(
             ("score", [_rounded(board.scores[place]) for place in used]),
             ("row", [f"{board.rows[place]:,}" for place in used]),
             *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
+            *((("query", [window.query for window in shown]),) if board.queries else ()),
         )
     )
     fitting, hidden = _fitting(cells, names, used, console.width - lead, len(keys))
-    for _, group in groupby(shown, key=lambda window: window.end):
+    for _, group in groupby(shown, key=_together(board)):
         console.print(_table(list(group), board, cells, fitting, changes, limit))
-    for note in _notes(len(shown), len(order), hidden, bool(keys)):
+    for note in _notes(len(shown), len(order), hidden, bool(keys), len(board.queries)):
         console.print(Text(note, style="dim"))
+
+
+def _together(board: Leaderboard) -> Callable[[Window], tuple[int, int]]:
+    """What windows of one table share: their end, and with many queries their start as well."""
+    return lambda window: (window.end, window.start if board.queries else window.end)
 
 
 def _last(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
@@ -89,14 +99,33 @@ def _last(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
     return found[::-1]
 
 
+def _last_of_each(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
+    """The last window of each query, of as many queries as fit."""
+    found: dict[str, Window] = {}
+    for window in _windows(board, order[::-1]):
+        found.setdefault(window.query, window)
+        if len(found) == len(board.queries):
+            break
+    fitting: list[Window] = []
+    room = limit
+    for name in board.queries:
+        if name in found:
+            room -= min(len(found[name].rows), limit) + _FRAME
+            if fitting and room < 0:
+                break
+            fitting.append(found[name])
+    return fitting
+
+
 def _windows(board: Leaderboard, order: Ints) -> Iterator[Window]:
     for block in board.blocks(order):
         previous = block.rank if block.previous is None else block.previous
         columns = (block.place.tolist(), block.rank.tolist(), previous.tolist())
         rows = list(zip(*columns, strict=True))
         low = 0
-        for start, end, size in zip(*(c.tolist() for c in block[:3]), strict=True):
-            yield Window(start, end, rows[low : low + size])
+        for start, end, size, key in zip(*(c.tolist() for c in block[:4]), strict=True):
+            query = board.queries[key] if board.queries else ""
+            yield Window(start, end, query, rows[low : low + size])
             low += size
 
 
@@ -126,6 +155,8 @@ def _table(
     tell = moment if board.timed else "{:,}".format
     first = windows[0]
     table = Table(title=f"{tell(first.start)} to {tell(first.end)}", title_justify="left")
+    if board.queries:
+        table.add_column("query", no_wrap=True)
     table.add_column("rank", justify="right", style="bold")
     if changes:
         table.add_column("was", justify="right")
@@ -150,6 +181,7 @@ def _table(
                 what = happened(rank, previous)
                 told = [str(previous or ""), Text(what, _COLOURS[what])]
             table.add_row(
+                *([window.query] if board.queries else []),
                 str(rank or ""),
                 *told,
                 _rounded(board.scores[place]),
@@ -162,8 +194,11 @@ def _table(
     return table
 
 
-def _notes(shown: int, all: int, hidden: list[str], keyed: bool) -> Iterator[str]:
-    if shown < all:
+def _notes(shown: int, all: int, hidden: list[str], keyed: bool, queries: int) -> Iterator[str]:
+    if queries:
+        some = f"{shown:,} of {queries:,}" if shown < queries else f"all {queries:,}"
+        yield f"The last window of {some} queries; --format csv prints all {all:,} windows."
+    elif shown < all:
         each = " (a key's own window counts)" if keyed else ""
         yield f"The last {shown:,} of {all:,} windows{each}; --format csv prints all of them."
     if hidden:

@@ -72,20 +72,15 @@ def question(source: Source, asked: Asked) -> ranking.Question:
 
 def run(file: str, asked: Asked, engine: Engine, format: str | None, out: str | None) -> None:
     """Read a file, rank its windows, print them."""
-    if format is None:
-        suffix = Path(out).suffix[1:] if out else ""
-        format = suffix if suffix in FORMATS else "table"
-    options.choice(format, "--format", FORMATS)
-    if out is not None:
-        _check_out(out, file)
+    format = chosen_format(format, out, file)
     with Source(file) as source:
         try:
             board, values = _answer(source, asked, engine)
         except MisreadError:
             source.look_at_all()
             board, values = _answer(source, asked, engine)
-        with _opened(out) as stream:
-            _print(stream, board, values, asked, format)
+        with opened(out) as stream:
+            write(stream, board, values, asked.partition_by, asked.query.emit == "changes", format)
     tell_left_out(board.dropped)
 
 
@@ -102,12 +97,30 @@ def _answer(source: Source, asked: Asked, engine: Engine) -> tuple[Leaderboard, 
         return board, cells(source, board.rows)
 
 
-def _print(stream: BinaryIO, board: Leaderboard, values: Cells, asked: Asked, format: str) -> None:
-    changes = asked.query.emit == "changes"
+def chosen_format(format: str | None, out: str | None, file: str) -> str:
+    """The format that was asked for, or that the name of the output suggests."""
+    if format is None:
+        suffix = Path(out).suffix[1:] if out else ""
+        format = suffix if suffix in FORMATS else "table"
+    options.choice(format, "--format", FORMATS)
+    if out is not None:
+        _check_out(out, file)
+    return format
+
+
+def write(
+    stream: BinaryIO,
+    board: Leaderboard,
+    values: Cells,
+    partition_by: list[str],
+    changes: bool,
+    format: str,
+) -> None:
+    """Print a leaderboard."""
     if format == "table":
         from skyband.cli import tables
 
-        keys = [name for name in values.names if name.lower() in _lower(asked.partition_by)]
+        keys = [name for name in values.names if name.lower() in _lower(partition_by)]
         tables.write(stream, board, values, keys, changes)
         return
     from skyband.cli.records import Csv, Json
@@ -130,7 +143,8 @@ def _check_out(out: str, file: str) -> None:
 
 
 @contextmanager
-def _opened(out: str | None) -> Iterator[BinaryIO]:
+def opened(out: str | None) -> Iterator[BinaryIO]:
+    """Where to print: a file, or standard output."""
     if out is None:
         sys.stdout.flush()
         yield sys.stdout.buffer

@@ -1,0 +1,149 @@
+"""``skyband workload``: the ranked windows of a file, of many queries at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from skyband.cli import expressions, options, progress, top
+from skyband.cli.cells import Cells, cells
+from skyband.cli.leaderboard import Leaderboard
+from skyband.cli.ranking import own, require_reach
+from skyband.cli.reading import BATCH, MisreadError, Source
+from skyband.errors import QueryError
+from skyband.query import TimeWindow
+from skyband.workload.queries import SCORE, Workload
+
+_ANSWERS = 2_000_000  # ranked rows that one push should not exceed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a file, in the words of the command line."""
+
+    queries: str
+    by: str | None
+    time: str | None
+    algorithm: str
+
+    def workload(self) -> Workload:
+        """The queries of the file that was named."""
+        return _read(self.queries, self.time)
+
+
+def _read(path: str, time: str | None) -> Workload:
+    """The workload in a CSV or YAML file, which must fit the other options."""
+    yaml = Path(path).suffix.lower() in (".yaml", ".yml")
+    workload = Workload.from_yaml(path) if yaml else Workload.from_csv(path)
+    if workload.scores != (SCORE,):
+        raise QueryError(
+            f"{path} names scores of its own",
+            "one score for all queries, from --by",
+            "leave by out of the file, or use a job or Python for several scores",
+        )
+    if workload.counted and time is not None:
+        raise QueryError(
+            "--time with windows that count rows", "windows of time", "leave --time out"
+        )
+    if not workload.counted and time is None:
+        raise QueryError(
+            "windows of time without --time", "the time column", "add --time and its name"
+        )
+    return workload
+
+
+@dataclass(frozen=True)
+class Question:
+    """A workload over a file, checked: SQL for scores and times."""
+
+    workload: Workload
+    algorithm: str
+    score: str
+    time: str | None
+
+    @property
+    def timed(self) -> bool:
+        """Whether window bounds are moments."""
+        window = self.workload.model.window
+        return isinstance(window, TimeWindow) and window.unit == "us"
+
+
+def question(source: Source, asked: Asked) -> Question:
+    """Check what is asked against the file's columns."""
+    workload = asked.workload()
+    score = "0" if asked.by is None else expressions.score(source, asked.by)
+    time = None
+    if asked.time is not None:
+        found = expressions.time(source, asked.time)
+        if found.integers is not None:
+            options.require_unit(workload.model.window, found.integers, asked.time)
+        time = found.sql
+    return Question(workload, asked.algorithm, score, time)
+
+
+def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
+    """Read a file, rank the windows of all queries, print them."""
+    format = top.chosen_format(format, out, file)
+    asked.workload()  # what is wrong with the queries is told before the file is opened
+    with Source(file) as source:
+        try:
+            board, values = _answer(source, asked, engine)
+        except MisreadError:
+            source.look_at_all()
+            board, values = _answer(source, asked, engine)
+        with top.opened(out) as stream:
+            top.write(stream, board, values, [], False, format)
+    top.tell_left_out(board.dropped)
+
+
+def _answer(source: Source, asked: Asked, engine: top.Engine) -> tuple[Leaderboard, Cells]:
+    checked = question(source, asked)
+    if engine.name == "spark":
+        from skyband.cli import on_spark
+
+        board = on_spark.rank_workload(source, checked, engine.master)
+    else:
+        with progress.rows_done("ranking", source.known_rows) as watch:
+            board = _rank(source, checked, watch)
+    with progress.rows_done("fetching ranked rows"):
+        return board, cells(source, board.rows)
+
+
+def _rank(source: Source, question: Question, watch: Any) -> Leaderboard:
+    """Run a workload over a file. ``watch`` is told of the rows that were read."""
+    from skyband.workload.monitor import WorkloadMonitor
+
+    workload = question.workload
+    monitor = WorkloadMonitor(workload, question.algorithm)
+    found = Leaderboard(question.timed, tuple(workload))
+    rows = _batch_rows(workload)
+    for batch in source.rows(question.score, question.time, []):
+        for low in range(0, batch.num_rows, rows):
+            part = batch.slice(low, rows)
+            columns: dict[str, Any] = {}
+            if question.time is not None:
+                oldest, newest = part.column("time")[0].as_py(), part.column("time")[-1].as_py()
+                require_reach(oldest or 0, newest or 0)
+                columns = {"ids": own(part, "row"), "times": own(part, "time")}
+                columns["watermark"] = newest  # rows come sorted: nothing later is older
+            told = monitor.push(own(part, "score"), **columns)
+            found.add(told.ranked, told.query)
+        watch(batch.num_rows)
+    told = monitor.finish()
+    found.add(told.ranked, told.query)
+    found.dropped = monitor.dropped
+    found.close()
+    return found
+
+
+def _batch_rows(workload: Workload) -> int:
+    """Rows of a push, so that the answers are not too many."""
+    if not workload.counted:
+        return BATCH // 2
+    windows = [query.window for query in workload.queries.values()]
+    k = np.array([min(query.k, query.window.size) for query in workload.queries.values()])
+    answers = float((k / np.array([window.slide for window in windows])).sum())  # per row
+    return int(max(256, min(BATCH, _ANSWERS / max(answers, 1e-9))))
