@@ -24,7 +24,11 @@ _PLAIN = {
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
 }
-_PAPERS = {"sap": "benchmarks.papers.sap", "mintopk": "benchmarks.papers.mintopk"}
+_PAPERS = {
+    "sap": "benchmarks.papers.sap",
+    "mintopk": "benchmarks.papers.mintopk",
+    "mtops": "benchmarks.papers.mtops",
+}
 
 NAMES = (*_PLAIN, *(f"paper {paper}" for paper in _PAPERS))
 """What can be asked for; after a paper, some of its tables or figures may be named."""

@@ -39,6 +39,10 @@ STYLES: dict[str, tuple[str, str]] = {
     "non-delay": ("#D55E00", "D"),
     "algorithm-1": ("#009E73", "^"),
     "algorithm-1+s-avl": ("#0072B2", "o"),
+    "independent": ("#D55E00", "D"),
+    "mtopband": ("#E69F00", "v"),
+    "mtoplist": ("#009E73", "^"),
+    "mtopmerge": ("#0072B2", "o"),
 }
 
 
