@@ -29,8 +29,10 @@ lint: setup ## style, types, import direction
 test: setup lint ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 -m "not cli" \
-		--cov=src/skyband/kernels --cov=src/skyband/topk --cov-report=term:skip-covered --cov-fail-under=95 \
-		tests/test_conformance.py tests/test_papers.py tests/test_partitions.py tests/test_grid.py tests/test_properties.py
+		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \
+		--cov-report=term:skip-covered --cov-fail-under=95 \
+		tests/test_grid.py tests/test_papers.py tests/test_partitions.py tests/test_properties.py \
+		tests/test_workload.py tests/test_workload_queries.py
 
 bench: setup ## the benchmarks, quick: published figures beside ours
 	$(BIN)/skyband bench spark --quick

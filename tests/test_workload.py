@@ -6,12 +6,16 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from skyband import TopK, Workload, WorkloadMonitor, last
-from skyband.workload import ALGORITHMS
-from tests.oracle import changes, count_windows, time_windows
+from skyband import Monitor, SnapshotError, TopK, Workload, WorkloadMonitor, last
+from skyband.workload import ALGORITHMS as NAMES
+from skyband.workload.mtopmerge import MTopMerge
+from tests.oracle import changes, count_windows, ranks, time_windows
 from tests.streams import answers, batches, reports, same
 
+ALGORITHMS = [*NAMES, "mtopmerge by 3"]  # merges after every third row
 SHARED = [name for name in ALGORITHMS if name != "independent"]
 SCORES = [0.0, 1.0, 1.0, 2.0, 3.0, 5.0, float("inf"), float("-inf"), float("nan")]
 
@@ -60,11 +64,22 @@ def told(parts):
     return found
 
 
-def check(queries, scores, times, algorithm, cuts, seed=0):
+def monitor_of(queries, algorithm, **options):
+    """A monitor; its name may say after how many rows to merge."""
+    name, _, rows = algorithm.partition(" by ")
+    before = MTopMerge.waiting
+    MTopMerge.waiting = int(rows or before)
+    try:
+        return WorkloadMonitor(Workload(queries), name, **options)
+    finally:
+        MTopMerge.waiting = before
+
+
+def check(queries, scores, times, algorithm, cuts):
     """Push in pieces, and compare each query with the oracle."""
-    monitor = WorkloadMonitor(Workload(queries), algorithm)
+    monitor = monitor_of(queries, algorithm)
     parts = []
-    values = np.array(scores)
+    values = np.array(scores, dtype=np.float64)
     for low, high in batches(len(scores), cuts):
         if times is None:
             parts.append(monitor.push(values[low:high]))
@@ -118,3 +133,252 @@ def test_changes(algorithm, timed, seed):
     cuts = [chance.randrange(400) for _ in range(chance.randint(0, 6))]
     queries = some_queries(chance, not timed, "changes")
     check(queries, chance_scores(chance, rows), times if timed else None, algorithm, cuts)
+
+
+def predicted(queries, scores, closed):
+    """Arrival numbers of the union of predicted results: the k best of each open window."""
+    found = set()
+    for query in queries.values():
+        window = query.window
+        first = -(-window.size // window.slide) if window.full else 1
+        for number in range(first, (closed + window.size) // window.slide + 1):
+            end = number * window.slide
+            start = max(end - window.size, 0)
+            if end > closed > start:
+                alive = [seq for seq in range(start, closed) if ranks(scores[seq])]
+                alive.sort(key=lambda seq: (scores[seq], seq), reverse=True)
+                found.update(alive[: query.k])
+    return sorted(found)
+
+
+@pytest.mark.parametrize("algorithm", SHARED)
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_kept_is_the_union_of_predicted_results_and_nothing_else(algorithm, seed):
+    chance = random.Random(seed)
+    queries = some_queries(chance, True)
+    scores = chance_scores(chance, 90)
+    monitor = monitor_of(queries, algorithm)
+    for low in range(0, len(scores), 7):
+        high = min(low + 7, len(scores))
+        monitor.push(np.array(scores[low:high]))
+        assert monitor.kept()["score"].tolist() == predicted(queries, scores, high)
+
+
+SIZES = st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(1, 9)).map(
+    lambda t: (max(t[:2]), min(t[:2]), t[2])
+)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@settings(max_examples=40)
+@given(
+    shapes=st.lists(SIZES, min_size=1, max_size=50),
+    scores=st.lists(st.sampled_from([0.0, -0.0, 1.0, 2.0, 2.5, 7.0, float("nan")]), max_size=80),
+    cuts=st.lists(st.integers(0, 90), max_size=4),
+)
+def test_any_count_windows(algorithm, shapes, scores, cuts):
+    queries = {
+        f"q{number}": TopK(k=k, window=last(count=size, slide=slide))
+        for number, (size, slide, k) in enumerate(shapes)
+    }
+    check(queries, scores, None, algorithm, cuts)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@settings(max_examples=40)
+@given(
+    shapes=st.lists(st.tuples(SIZES, st.integers(-9, 9)), min_size=1, max_size=20),
+    rows=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 4)), max_size=40),
+    cuts=st.lists(st.integers(0, 90), max_size=4),
+)
+def test_any_time_windows(algorithm, shapes, rows, cuts):
+    queries = {
+        f"q{number}": TopK(k=k, window=last(time=size, slide=slide, offset=offset))
+        for number, ((size, slide, k), offset) in enumerate(shapes)
+    }
+    times = np.cumsum([gap for gap, _ in rows]).tolist()
+    check(queries, [float(score) for _, score in rows], times, algorithm, cuts)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("emit", ["all", "changes"])
+@pytest.mark.parametrize("seed", range(5))
+def test_queries_come_and_go(algorithm, timed, emit, seed):
+    chance = random.Random(seed)
+    first, second = (some_queries(chance, not timed, emit) for _ in range(2))
+    second = {f"late {name}": query for name, query in second.items()}
+    rows = 160
+    scores = chance_scores(chance, rows)
+    times = np.cumsum([chance.choice([0, 1, 1, 2, 30]) for _ in range(rows)]).tolist()
+    came, went = sorted(chance.sample(range(1, rows), 2))
+    gone = chance.choice(list(first))
+    monitor = monitor_of(first, algorithm)
+    parts, begins, until = [], {}, None
+    for low, high in [(0, came), (came, went), (went, rows)]:
+        if low == came:
+            for name, query in second.items():
+                begins[name] = monitor.add(name, query)
+        if low == went:
+            monitor.remove(gone)
+            until = times[low] if timed else low
+        extra = {}
+        if timed:
+            watermark = times[high] if high < rows else None
+            extra = {"times": np.array(times[low:high]), "watermark": watermark}
+        parts.append(monitor.push(np.array(scores[low:high]), **extra))
+    parts.append(monitor.finish())
+    found = told(parts)
+    forever = (times[-1] if timed else rows) + 10**6
+    for name, query in {**first, **second}.items():
+        wanted = expected(query, scores, times if timed else None)
+        if name in second:
+            place = times[came] if timed else came
+            assert begins[name][0] >= place
+            wanted = [window for window in wanted if window.start >= place]
+            assert all(window.end >= begins[name][1] for window in wanted)
+        if name == gone:
+            wanted = [window for window in wanted if window.end <= until]
+        if emit == "changes":
+            last_told = until if name == gone else forever if timed else None
+            wanted = changes(wanted, query.window.slide, last_told)
+            assert reports(found.get(name, [])) == wanted
+        else:
+            same(answers(found.get(name, [])), wanted)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("emit", ["all", "changes"])
+def test_snapshots_go_on_bit_for_bit(algorithm, timed, emit):
+    chance = random.Random(5)
+    queries = some_queries(chance, not timed, emit)
+    scores = np.array(chance_scores(chance, 200))
+    times = np.cumsum([chance.choice([0, 1, 2, 9]) for _ in range(200)])
+    monitor = monitor_of(queries, algorithm, **({"delay": 3} if timed else {}))
+    for low in range(0, 200, 20):
+        part = slice(low, low + 20)
+        extra = {"times": times[part]} if timed else {}
+        if low == 100:
+            monitor.add("late", TopK(k=2, window=next(iter(queries.values())).window, emit=emit))
+            monitor.remove(next(iter(queries)))
+        copy = WorkloadMonitor.restore(monitor.snapshot())
+        one, two = (each.push(scores[part], **extra) for each in (monitor, copy))
+        assert one.to_arrow().to_pylist() == two.to_arrow().to_pylist()
+        assert copy.snapshot() == monitor.snapshot()
+        assert (copy.dropped, copy.arrived, copy.watermark) == (
+            monitor.dropped,
+            monitor.arrived,
+            monitor.watermark,
+        )
+        monitor = copy
+    assert monitor.finish().to_arrow().to_pylist() is not None
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_several_scores_share_one_pass(algorithm):
+    chance = random.Random(3)
+    names = ["price", "volume"]
+    columns = {name: chance_scores(chance, 150) for name in names}
+    queries = some_queries(chance, True)
+    by = {name: chance.choice(names) for name in queries}
+    by |= dict(zip(queries, names, strict=False))  # both are asked for
+    name, _, _ = algorithm.partition(" by ")
+    monitor = WorkloadMonitor(Workload(queries, by), name)
+    parts = [
+        monitor.push({name: np.array(column[low : low + 40]) for name, column in columns.items()})
+        for low in range(0, 150, 40)
+    ]
+    found = told(parts)
+    for name, query in queries.items():
+        same(answers(found.get(name, [])), expected(query, columns[by[name]], None))
+    unranked = sum(score != score for column in columns.values() for score in column)
+    assert monitor.dropped.nan_score == unranked
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_many_rows_and_merges(algorithm):
+    """As many rows as it takes to fill every room more than once, in one push and in many."""
+    rng = np.random.default_rng(11)
+    scores = np.round(rng.random(9_000), 3)
+    queries = {
+        f"q{number}": TopK(k=int(k), window=last(count=int(size), slide=int(slide)))
+        for number, (k, size, slide) in enumerate(
+            zip(
+                rng.integers(1, 200, 8),
+                rng.integers(900, 6_000, 8),
+                rng.integers(50, 900, 8),
+                strict=True,
+            )
+        )
+    }
+    for cuts in ([], [10, 2_500, 2_501, 7_777]):
+        check(queries, scores.tolist(), None, algorithm, cuts)
+
+
+def test_late_rows_and_rows_without_a_time_are_counted():
+    monitor = monitor_of({"a": TopK(k=2, window=last(time=10, slide=5))}, "mtopmerge", delay=2)
+    monitor.push([1.0, 2.0, 3.0], times=[10, 20, 4])
+    masked = np.ma.masked_array([30, 31], [True, False])
+    monitor.push([float("nan"), 5.0], times=masked)
+    assert (monitor.dropped.late, monitor.dropped.null_time) == (1, 1)
+    assert monitor.dropped.nan_score == 0
+    assert monitor.watermark == 29
+
+
+def test_ids_are_reported():
+    monitor = monitor_of({"a": TopK(k=1, window=last(count=2))}, "mtopmerge")
+    ((_, window),) = monitor.push([1.0, 2.0], ids=[70, 71])
+    assert window.id.tolist() == [71]
+    table = monitor.push([5.0, 2.0], ids=[72, 73]).to_arrow()
+    assert table.column_names[0] == "query"
+    assert table.to_pylist()[0]["id"] == 72
+
+
+WRONG = {
+    "not a workload": (lambda m: WorkloadMonitor({"a": 1}), "workload is"),
+    "unknown algorithm": (lambda m: WorkloadMonitor(Workload(m.queries), "x"), "algorithm is 'x'"),
+    "delay of counts": (lambda m: WorkloadMonitor(Workload(m.queries), delay=3), "delay with"),
+    "times of counts": (lambda m: m.push([1.0], times=[1]), "times or a watermark"),
+    "one score for two": (
+        lambda m: WorkloadMonitor(Workload(m.queries, {"a": "x"})).push([1.0]),
+        "one column of scores",
+    ),
+    "no such score": (
+        lambda m: WorkloadMonitor(Workload(m.queries, {"a": "x"})).push({"x": [1.0]}),
+        "no scores called 'score'",
+    ),
+    "uneven scores": (
+        lambda m: WorkloadMonitor(Workload(m.queries, {"a": "x"})).push(
+            {"x": [1.0], "score": [1.0, 2.0]}
+        ),
+        "different lengths",
+    ),
+    "ids now and then": (lambda m: m.push([1.0], ids=[1]), "ids in some batches"),
+    "added twice": (lambda m: m.add("a", m.queries["a"]), "there is a query 'a'"),
+    "added without a name": (lambda m: m.add("", m.queries["a"]), "a query is called ''"),
+    "added of another kind": (
+        lambda m: m.add("c", TopK(k=1, window=last(time=5))),
+        "windows of counts, 'c' of ticks",
+    ),
+    "added by another score": (lambda m: m.add("c", m.queries["a"], "z"), "ranks by 'z'"),
+    "removed twice": (lambda m: m.remove("z"), "there is no query 'z'"),
+}
+
+
+@pytest.mark.parametrize("mistake", WRONG)
+def test_mistakes_are_told(mistake):
+    queries = {"a": TopK(k=1, window=last(count=2)), "b": TopK(k=1, window=last(count=3))}
+    monitor = monitor_of(queries, "mtopmerge")
+    monitor.push([1.0])
+    do, said = WRONG[mistake]
+    with pytest.raises(ValueError, match=said):
+        do(monitor)
+    timed = monitor_of({"a": TopK(k=1, window=last(time=5))}, "mtopmerge", delay=1)
+    with pytest.raises(ValueError, match="no times"):
+        timed.push([1.0])
+    with pytest.raises(ValueError, match="a watermark for a monitor with a delay"):
+        timed.push([1.0], times=[1], watermark=3)
+    single = Monitor(queries["a"]).snapshot()
+    with pytest.raises(SnapshotError, match="family 'topk'"):
+        WorkloadMonitor.restore(single)

@@ -17,7 +17,6 @@ from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, Rows, Structure
 
-_WAITING = 2048  # rows that wait before they are merged
 _FEW = 64  # waiting rows that an answer may sort by itself
 
 
@@ -41,7 +40,7 @@ class State(NamedTuple):
     numbers: Ints
 
 
-_SIZE, _MERGED, _LISTED, _UNTIL = 0, 1, 2, 3
+_SIZE, _MERGED, _LISTED, _UNTIL, _WAITING = 0, 1, 2, 3, 4
 _ROW, _DUE, _WRITTEN = 0, 1, 2
 _NEVER = 1 << 62
 
@@ -61,10 +60,11 @@ class MTopMerge(Structure):
     """
 
     name = "mtopmerge"
+    waiting = 2048  # rows that wait before they are merged
     state: State
 
     def new_state(self) -> State:  # noqa: D102
-        room = 2 * _WAITING
+        room = 2 * self.waiting
         return State(
             np.zeros(room),
             np.zeros(room, np.int64),
@@ -73,9 +73,9 @@ class MTopMerge(Structure):
             np.zeros(room, np.int64),
             np.zeros(room, np.int64),
             np.zeros(room, np.int64),
-            ranked(_WAITING),
+            ranked(max(self.waiting, _FEW)),
             np.array([-np.inf]),
-            np.array([0, 0, 0, -_NEVER], np.int64),
+            np.array([0, 0, 0, -_NEVER, self.waiting], np.int64),
         )
 
     def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:  # noqa: D102
@@ -89,7 +89,7 @@ class MTopMerge(Structure):
         state = self.state
         held = len(state.score)
         longer = [
-            np.concatenate([column, np.zeros(held // 2 + _WAITING, column.dtype)])
+            np.concatenate([column, np.zeros(held // 2 + self.waiting, column.dtype)])
             for column in state[:7]
         ]
         self.state = State._make([*longer, *state[7:]])
@@ -130,7 +130,7 @@ def _advance(
             if score != score or (score < state.limit[0] and rows.at[row] < numbers[_UNTIL]):
                 continue
             size = numbers[_SIZE]
-            if size - numbers[_MERGED] == _WAITING:
+            if size - numbers[_MERGED] == numbers[_WAITING]:
                 _merge(state, open, done)
                 size = numbers[_SIZE]
             if size == room:

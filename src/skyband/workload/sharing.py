@@ -112,7 +112,7 @@ class Sharing:
         arrays |= {f"open.{name}": v for name, v in self.schedule.open._asdict().items()}
         arrays["opened"] = self.schedule.opened
         if self.changes is not None:
-            for number, columns in self.changes.reported.items():
+            for number, columns in sorted(self.changes.reported.items()):
                 for name, column in zip(("score", "seq", "at", "id"), columns, strict=True):
                     arrays[f"reported.{number}.{name}"] = column
         return {"closed": self.schedule.closed}, arrays

@@ -1,0 +1,122 @@
+"""Workloads as people write them: Python, CSV, YAML; and what is expected of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skyband import QueryError, TopK, Workload, WorkloadMonitor, last
+from skyband.workload.estimates import estimate
+
+CSV = """name,k,window,slide,offset
+hot,3,10 minutes,1 minute,
+"a, day",10,1 day,1 hour,30 minutes
+"""
+YAML = """
+queries:
+  - {name: hot, k: 3, window: 10 minutes, slide: 1 minute}
+  - {name: "a, day", k: 10, window: 1 day, slide: 1 hour, offset: 30 minutes}
+"""
+
+
+def test_csv_and_yaml_say_the_same(tmp_path):
+    (tmp_path / "q.csv").write_text(CSV)
+    (tmp_path / "q.yaml").write_text(YAML)
+    (tmp_path / "list.yaml").write_text(YAML.replace("queries:", ""))
+    workload = Workload.from_csv(tmp_path / "q.csv")
+    assert workload == Workload.from_yaml(tmp_path / "q.yaml")
+    assert workload == Workload.from_yaml(tmp_path / "list.yaml")
+    assert list(workload) == ["hot", "a, day"]
+    assert len(workload) == 2
+    assert not workload.counted
+    assert str(workload.queries["a, day"].window) == (
+        "the last 1 day, every 1 hour, shifted by 30 minutes"
+    )
+
+
+def test_counts_scores_and_full_windows(tmp_path):
+    file = tmp_path / "q.csv"
+    file.write_text("name,k,window,slide,by,full\n7,2,100,10,price,true\nb,3,50,,,\n")
+    workload = Workload.from_csv(file)
+    assert workload.by == {"7": "price", "b": "score"}
+    assert workload.scores == ("price", "score")
+    assert workload.queries["7"] == TopK(k=2, window=last(count=100, slide=10, full=True))
+    assert workload.queries["b"].window.slide == 50
+    assert (
+        str(workload) == "2 queries: windows of 50 to 100 objects, slides of 10 to 50, k of 2 to 3"
+    )
+    one = Workload({"a": TopK(k=2, window=last(time=9))})
+    assert str(one) == "1 query: windows of 9 ticks, slides of 9 ticks, k of 2"
+
+
+WRONG = {
+    "name,k\na,1\n": "has the columns name, k; expected name,k,window,slide",
+    "": "has the columns none",
+    "name,k,window\na,1,5\na,1,5\n": "query 2 is called 'a', as one before",
+    "name,k,window\na,ten,5\n": "query 'a': k is 'ten'",
+    "name,k,window\na,0,5\n": "query 'a': k is 0",
+    "name,k,window,slide\na,1,5,9\n": "query 'a': slide is 9, the window is 5",
+    "name,k,window\na,1,soon\n": "query 'a': window is 'soon'",
+    "name,k,window\na,1,5\nb,1,5 s\n": "query 'a' has windows of counts, 'b' of time",
+    "name,k,window,colour\na,1,5,red\n": "query 1 has 'colour'",
+    "name,k,window\n,1,5\n": "query 1 has no name",
+    "name,k,window\na,1,5,6\n": "behind its last column",
+    "name,k,window\n": "at least one named query",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_wrong_is_told_with_the_file(text, tmp_path):
+    file = tmp_path / "q.csv"
+    file.write_text(text)
+    with pytest.raises(QueryError) as caught:
+        Workload.from_csv(file)
+    assert WRONG[text] in str(caught.value)
+
+
+def test_other_mistakes_are_told(tmp_path):
+    with pytest.raises(QueryError, match="there is no file"):
+        Workload.from_csv(tmp_path / "none.csv")
+    for text, said in {
+        "{": "is not YAML",
+        "7": "no list of queries",
+        "[7]": "query 1 is 7",
+    }.items():
+        (tmp_path / "q.yaml").write_text(text)
+        with pytest.raises(QueryError, match=said):
+            Workload.from_yaml(tmp_path / "q.yaml")
+    query = TopK(k=1, window=last(count=5))
+    for queries, by, said in [
+        ({}, {}, "at least one"),
+        ({"": query}, {}, "is called ''"),
+        ({"a": 5}, {}, "query 'a' is 5"),
+        ({"a": TopK(k=1, window=last(count=5), weights=(1.0, 2.0))}, {}, "has weights"),
+        ({"a": query, "b": TopK(1, last(count=5), "changes")}, {}, "emits 'all', 'b' 'changes'"),
+        ({"a": query}, {"z": "price"}, "by names a score for 'z'"),
+    ]:
+        with pytest.raises(QueryError, match=said):
+            Workload(queries, by)
+
+
+def test_estimates_are_near_what_is_kept():
+    rng = np.random.default_rng(2)
+    queries = {
+        f"q{number}": TopK(
+            k=int(rng.integers(1, 40)),
+            window=last(count=int(rng.integers(500, 3_000)), slide=int(rng.integers(5, 50))),
+        )
+        for number in range(20)
+    }
+    workload = Workload(queries)
+    guess = estimate(workload)
+    monitor = WorkloadMonitor(workload, "mtopmerge")
+    kept = []
+    for _ in range(20):
+        monitor.push(rng.random(700))
+        kept.append(len(monitor.kept()["score"]))
+    assert np.mean(kept[6:]) == pytest.approx(guess.shared, rel=0.15)
+    open_now = len(monitor._engines["score"].schedule.open.start)
+    assert open_now == pytest.approx(guess.windows, rel=0.05)
+    assert guess.shared < guess.independent
+    assert guess.views <= guess.windows
+    assert estimate(Workload({"a": TopK(k=9, window=last(count=4))})).shared == 4
