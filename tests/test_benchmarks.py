@@ -14,12 +14,17 @@ from benchmarks.papers import published
 from benchmarks.papers.mintopk import claims
 from benchmarks.papers.mintopk.curves import QUICK, Curves
 from benchmarks.papers.mintopk.response import Response
+from benchmarks.papers.mtops import claims as mtops_claims
+from benchmarks.papers.mtops import curves as mtops_curves
+from benchmarks.papers.mtops import running as mtops_running
+from benchmarks.papers.mtops.goals import Goals
+from benchmarks.papers.mtops.workloads import ALL_ARBITRARY, ARBITRARY_K, Parameters, workload
 from benchmarks.papers.sap import sweep, table2, table6
 from benchmarks.scan import Scan, Workload, goals
 from benchmarks.start import Start
 from benchmarks.study import perform
 
-from skyband import QueryError
+from skyband import QueryError, WorkloadMonitor
 
 FEW = ("mintopk", "sap")
 
@@ -379,3 +384,134 @@ def test_response_times_are_per_window(tmp_path, capsys):
     assert (tmp_path / "mintopk_figure13.svg").stat().st_size > 0
     study.show(records, benchmarks.report.console())
     assert "deviation" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------- MTopS's figures
+
+SMALL = Parameters((100, 500), (10, 50), (3, 9))
+BRIEF = mtops_running.Effort(1_000, budget=1.0, sample=4, repeats=1, most_lists=5)
+
+
+def few_workloads(figure, title, metric):
+    return mtops_curves.Curves(figure, title, metric, SMALL, (2, 5, 10), effort=BRIEF)
+
+
+def test_workloads_are_drawn_alike_and_nested():
+    hundred, ten = ALL_ARBITRARY.queries(100), ALL_ARBITRARY.queries(10)
+    assert hundred[:10] == ten
+    sizes = [query.window.size for query in hundred]
+    assert 100_000 <= min(sizes) < 200_000 < 900_000 < max(sizes) <= 1_000_000
+    assert len(set(hundred)) == 100
+    assert {query.window.slide for query in ARBITRARY_K.queries(10)} == {100_000}
+    assert ARBITRARY_K.spoken == "win 1,000,000, slide 100,000, k 10 to 1,000"
+
+
+def test_what_the_text_of_mtops_states_is_transcribed():
+    found = {(c.figures, c.queries, c.algorithm, c.metric): c for c in mtops_claims.claims()}
+    assert found[("9",), "10 to 1000", "mtopband", "memory_growth"].number == 6
+    assert found[("9",), "10 to 1000", "mtoplist", "memory_growth"].number == 2.5
+    assert found[("10",), "100", "mtoplist", "s_per_object"].number == 0.0066
+    assert found[("10",), "100", "independent", "s_per_object"].number == 0.712
+    assert found[("12",), "10 to 100", "mtoplist", "cpu_growth"].number == 4.1
+    assert found[("14",), "1000", "mtoplist", "cpu_less_than_independent"].number == 330
+    assert all(claim.where.startswith("section") for claim in mtops_claims.claims())
+    figures = {figure for claim in mtops_claims.claims() for figure in claim.figures}
+    assert figures == {str(figure) for figure in range(8, 16)}
+
+
+def test_claims_of_mtops_are_computed_from_the_figures_records():
+    def record(queries, algorithm, ns):
+        return {"dataset": "stock", "queries": queries, "algorithm": algorithm,
+                "ns_per_object": ns, "state_bytes": 10 * ns}  # fmt: skip
+
+    records = [
+        record(10, "mtoplist", 2.0),
+        record(100, "mtoplist", 6.0),
+        record(1000, "mtoplist", 9.0),
+        record(1000, "independent", 4500.0),
+    ]
+    found = {
+        (r["queries"], r["algorithm"], r["metric"], r["bound"]): r["measured"]
+        for figure in ("12", "13", "14", "15", "10")
+        for r in mtops_claims.claimed(figure, records)
+    }
+    assert found["10 to 100", "mtoplist", "cpu_growth", ""] == 3
+    assert found["100 to 1000", "mtoplist", "cpu_growth", ""] == 1.5
+    assert found["10 to 1000", "independent", "memory_growth", ""] is None
+    assert found["1000", "mtoplist", "cpu_less_than_independent", ""] == 500
+    assert found["1000", "mtoplist", "cpu_less_than_mtopband", "least"] is None
+    assert found["1000", "mtoplist", "memory_less_than_independent", "least"] == 500
+    assert found["100", "mtoplist", "s_per_object", ""] == pytest.approx(6e-9)
+    assert found["1000", "mtoplist", "ms_per_object", "most"] == pytest.approx(9e-6)
+
+
+def test_windows_filled_with_what_may_win_go_on_as_others_do():
+    rows, fill, queries = 2_000, 500, SMALL.queries(6)
+    scores = np.concatenate(resident("gmti", rows))
+    for algorithm in mtops_curves.ALGORITHMS:
+        whole, short = (WorkloadMonitor(workload(queries), algorithm) for _ in range(2))
+        whole.push(scores[:fill])
+        short.push(mtops_running._filling("gmti", rows, fill, queries))
+        assert np.array_equal(whole.kept()["score"], short.kept()["score"])
+        found, again = (monitor.push(scores[fill:]).ranked for monitor in (whole, short))
+        assert found.rows > 0
+        assert np.array_equal(found.id, again.id)
+        assert np.array_equal(found.window_end, again.window_end)
+
+
+def test_a_figure_of_workloads_says_what_was_sampled_and_skipped(tmp_path, capsys):
+    figure = few_workloads("12", "CPU time for different windows and slides", "cpu")
+    perform([figure], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    points = {
+        (r["dataset"], r["queries"], r["algorithm"]): r
+        for r in records
+        if r["metric"] == "ns_per_object"
+    }
+    assert len(points) == 2 * (3 * 4 - 1)
+    assert ("stock", 10, "mtopband") not in points
+    for record in points.values():
+        assert {"figure", "dataset", "queries", "algorithm", "ns_per_object",
+                "state_bytes"} <= set(record)  # fmt: skip
+        assert record["ns_per_object"] > 0
+        assert record["state_bytes"] > 0
+    assert points["gmti", 10, "independent"]["queries_measured"] == 4
+    assert "scaled up from 4 queries" in points["gmti", 10, "independent"]["note"]
+    assert "scaled up" not in points["gmti", 10, "mtopmerge"]["note"]
+    figure.show(figure.collect(), benchmarks.report.console())
+    shown = capsys.readouterr().out
+    assert "skipped" in shown
+    assert "what the text states" in shown
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "mtops_figure12.png",
+        "mtops_figure12.svg",
+    ]
+
+
+def test_cpu_time_and_memory_are_two_figures_of_the_same_runs():
+    cpu = few_workloads("14", "CPU time", "cpu").points()
+    memory = few_workloads("15", "memory", "memory").points()
+    assert [r["ns_per_object"] for r in cpu] == [r["ns_per_object"] for r in memory]
+    assert [r["measured"] for r in memory] == [r["state_bytes"] for r in cpu]
+
+
+def test_goals_of_sharing_say_whether_they_are_met(tmp_path, capsys):
+    goals = Goals(
+        few_workloads("14", "CPU time", "cpu"), objects=2_000, rounds=1, alone=SMALL.queries(1)
+    )
+    perform([goals], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    assert [(r["dataset"], r["queries"], r["algorithm"]) for r in records[:7]] == [
+        *[("stock", 10, "mtoplist")] * 3,
+        *[("stock", 10, "mtopmerge")] * 3,
+        ("stock", 1, "auto"),
+    ]
+    for record in records:
+        assert {"wanted", "measured", "met", "ns_per_object", "state_bytes"} <= set(record)
+        reached = record["measured"] >= record["wanted"]
+        assert record["met"] == (reached if record["bound"] == "least" else not reached)
+    goals.show(records, benchmarks.report.console())
+    shown = capsys.readouterr().out
+    assert "Goals" in shown
+    assert "at least 300" in shown
+    assert "at most 1.2" in shown
