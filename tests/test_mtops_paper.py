@@ -9,6 +9,8 @@ import itertools
 
 import numpy as np
 import pytest
+from benchmarks.papers.mintopk import claims as mintopk_claims
+from benchmarks.papers.mtops import claims as mtops_claims
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -424,3 +426,22 @@ def test_the_next_worst_of_a_view_need_not_be_its_neighbour():
     push(engine, [9.0], [4], 5)  # 5 leaves the newer view: 7 and 6 stand between it and 8
     assert predicted(engine) == {0: [9, 8, 7], 2: [9, 8]}
     assert [score for score, *_ in marks(engine)] == [9, 8, 7]
+
+
+def test_numbers_that_mtops_quotes():
+    claims = {
+        (claim.figures[0], claim.algorithm, claim.metric, claim.bound): claim.number
+        for claim in mtops_claims.claims()
+    }
+    apart = claims["10", "independent", "s_per_object", ""]
+    assert round(apart / claims["10", "mtoplist", "s_per_object", ""]) == 108
+    (alone,) = (
+        claim.number
+        for claim in mintopk_claims.claims()
+        if (claim.algorithm, claim.metric) == ("mintopk", "ms_per_object")
+    )
+    assert 100 * alone / 1000 == pytest.approx(0.0097)  # s per object of 100 queries
+    assert alone / 1000 * 100_000 == pytest.approx(10, rel=0.05)  # s per slide
+    assert apart > 70 * 100 * alone / 1000
+    least = claims["8", "mtoplist", "cpu_less_than_independent", "least"]
+    assert least < claims["14", "mtoplist", "cpu_less_than_independent", ""]
