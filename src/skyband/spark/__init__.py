@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from skyband.spark.quarantine import quarantined
     from skyband.spark.sessions import session
     from skyband.spark.top_k import top_k
+    from skyband.spark.top_k_workload import top_k_workload
 
-__all__ = ["claim", "drain", "quarantined", "session", "top_k"]
+__all__ = ["claim", "drain", "quarantined", "session", "top_k", "top_k_workload"]
 
 _HOMES = {
     "claim": "manifest",
@@ -25,6 +26,7 @@ _HOMES = {
     "quarantined": "quarantine",
     "session": "sessions",
     "top_k": "top_k",
+    "top_k_workload": "top_k_workload",
 }
 
 
@@ -37,7 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 class _Package(ModuleType):
-    """Keeps ``top_k`` a function: its module has the same name, and takes its place on import."""
+    """Keeps ``top_k`` and others functions: modules of their names take their places on import."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _HOMES and isinstance(value, ModuleType):

@@ -33,15 +33,26 @@ def key_names(question: Question) -> list[str]:
     return [f"key_{i}" for i in range(len(question.keys))] or [ALL]
 
 
-def placed(df: DataFrame, question: Question) -> DataFrame:
-    """Only what the query needs, under our names: keys, score, place, ties, kept columns."""
+def score_names(count: int) -> list[str]:
+    """The columns of so many scores."""
+    return [SCORE, *(f"{SCORE}_{i}" for i in range(1, count))]
+
+
+def placed(
+    df: DataFrame, question: Question, scores: tuple[Column, ...] | None = None
+) -> DataFrame:
+    """Only what the query needs, under our names: keys, score, place, ties, kept columns.
+
+    ``scores`` stand for the query's own, where rows are ranked by several.
+    """
+    scores = scores or (question.score,)
     at = F.col(quoted(question.at))
     if question.timed or question.arrival:
         at = F.unix_micros(at.cast("timestamp") if question.ntz else at)
     keys = [_key(column).alias(f"key_{i}") for i, column in enumerate(question.key_columns)]
     return df.select(
         *(keys or [F.lit(0).alias(ALL)]),
-        question.score.alias(SCORE),
+        *(score.alias(name) for score, name in zip(scores, score_names(len(scores)), strict=True)),
         at.cast("bigint").alias(AT),
         *(
             carried(name, df.schema[name].dataType).pack(F.col(quoted(name))).alias(f"tie_{i}")
@@ -126,7 +137,12 @@ def all_reached(panes: DataFrame, rows: DataFrame, question: Question) -> DataFr
 
 def _reached(newest: Column, slide: int) -> Column:
     """The last window that the newest row completes."""
-    return F.call_function("div", newest + F.lit(1), F.lit(slide))
+    return F.call_function("div", reached_place(newest), F.lit(slide))
+
+
+def reached_place(newest: Column) -> Column:
+    """Windows over a sequence that end here or before are completed by the newest row."""
+    return newest + F.lit(1)
 
 
 def _number(found: DataFrame, question: Question, split: bool) -> Column:

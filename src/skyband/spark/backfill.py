@@ -20,16 +20,29 @@ if TYPE_CHECKING:
 
 Columns = list[list[Any]]
 Answers = Callable[[Columns], Iterator[tuple[Any, ...]]]
+Weighs = Callable[[tuple[Any, ...]], int]
 
 _TOGETHER = 100_000  # ranked rows that are handed back at once
 
 
-def answered(rows: DataFrame, keys: list[str], answers: Answers, schema: StructType) -> DataFrame:
+def ranked_rows(row: tuple[Any, ...]) -> int:
+    """How many rows one window ranks, in the layout of ``answer_fields``."""
+    return len(row[2])
+
+
+def answered(
+    rows: DataFrame,
+    keys: list[str],
+    answers: Answers,
+    schema: StructType,
+    weighs: Weighs = ranked_rows,
+) -> DataFrame:
     """The answers to all rows of each key, behind the key.
 
-    ``answers`` gets the other columns of a key's rows and gives what ``answer_fields`` lays out.
+    ``answers`` gets the other columns of a key's rows and gives what the schema lays out behind
+    the key; ``weighs`` says how many ranked rows are in one of its rows.
     """
-    width, scores = len(keys), 2
+    width = len(keys)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         found: list[tuple[Any, ...]] = []
@@ -37,7 +50,7 @@ def answered(rows: DataFrame, keys: list[str], answers: Answers, schema: StructT
         for key, columns in _by_key(batches, width):
             for row in answers(columns):
                 found.append(key + row)
-                held += len(row[scores])
+                held += weighs(row)
                 if held > _TOGETHER:
                     yield _batch(found, schema)
                     found, held = [], 0

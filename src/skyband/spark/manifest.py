@@ -8,8 +8,9 @@ and later runs must match it.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +21,9 @@ from skyband.durations import spoken
 from skyband.errors import QueryError, SnapshotError
 from skyband.spark.paths import plain_path
 from skyband.spark.processor import STATE_VERSION
+from skyband.spark.workload.described import DEFINES, unpacked
+
+Value = TypeVar("Value")
 
 FORMAT = 1
 _DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
@@ -50,18 +54,25 @@ def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
         "query": query,
     }
     before = read(spark, checkpoint)
-    if before is not None:
-        _compare(before, now, checkpoint)
-        if finished(spark, checkpoint):
-            raise QueryError(
-                f"this stream was drained: checkpoint {checkpoint} is finished",
-                "a stream that goes on",
-                "start a new checkpoint, and a new sink, for new rows",
-            )
+    if before is None:
+        _write(spark, checkpoint, {**now, "revision": 1}, "overwrite")
         return checkpoint
-    written = spark.range(1).coalesce(1).select(F.lit(json.dumps(now, sort_keys=True)))
-    written.write.mode("overwrite").text(_place(checkpoint))
+    _compare(before, now, checkpoint)
+    if finished(spark, checkpoint):
+        raise QueryError(
+            f"this stream was drained: checkpoint {checkpoint} is finished",
+            "a stream that goes on",
+            "start a new checkpoint, and a new sink, for new rows",
+        )
+    if _revised(spark, before, query, checkpoint):
+        _write(spark, checkpoint, {**now, "revision": before["revision"] + 1}, "append")
     return checkpoint
+
+
+def _write(spark: SparkSession, checkpoint: str, found: dict[str, Any], mode: str) -> None:
+    """A manifest is one line; of several the one of the highest revision counts."""
+    written = spark.range(1).coalesce(1).select(F.lit(json.dumps(found, sort_keys=True)))
+    written.write.mode(mode).text(_place(checkpoint))
 
 
 def described(leaders: DataFrame) -> dict[str, Any]:
@@ -77,7 +88,11 @@ def described(leaders: DataFrame) -> dict[str, Any]:
         )
     if not leaders.isStreaming:
         raise QueryError("a batch DataFrame", "a stream: only streams have checkpoints")
-    return dict(found)
+    query = dict(found)
+    if "workload" in query:
+        del query["queries"]
+        query["workload"] = unpacked(query["workload"])
+    return query
 
 
 def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
@@ -112,15 +127,35 @@ def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
 
 
 def _parsed(lines: list[str]) -> dict[str, Any] | None:
-    try:
-        found = json.loads("\n".join(lines))
-    except json.JSONDecodeError:
-        return None
     fields = {"format": int, "state_version": int, "shuffle_partitions": int, "query": dict}
-    if not isinstance(found, dict):
-        return None
-    sound = all(isinstance(found.get(name), type) for name, type in fields.items())
-    return found if sound else None
+    newest: dict[str, Any] | None = None
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except json.JSONDecodeError:
+            return None
+        if not isinstance(found, dict):
+            return None
+        if not all(isinstance(found.get(name), type) for name, type in fields.items()):
+            return None
+        found = {"revision": 1, **found}
+        if newest is None or found["revision"] > newest["revision"]:
+            newest = found
+    return newest
+
+
+def committed(spark: SparkSession, checkpoint: str) -> int | None:
+    """The watermark, in milliseconds, after the last batch that was committed; None before."""
+
+    def newest() -> int | None:
+        log = spark.read.text(f"{checkpoint.rstrip('/')}/commits")
+        watermark = F.get_json_object("value", "$.nextBatchWatermarkMs").cast("bigint")
+        batch = F.col("_metadata.file_name").cast("bigint")
+        lines = log.filter(F.col("value").startswith("{"))
+        found: int | None = lines.select(F.max_by(watermark, batch)).collect()[0][0]
+        return found
+
+    return _of_log(checkpoint, newest, None)
 
 
 def finished(spark: SparkSession, checkpoint: str) -> bool:
@@ -128,7 +163,8 @@ def finished(spark: SparkSession, checkpoint: str) -> bool:
 
     Spark's log says with which watermark a batch ran, and which batches were committed.
     """
-    try:
+
+    def drained() -> bool:
         logs = spark.read.text(
             [f"{checkpoint.rstrip('/')}/{log}" for log in ("offsets", "commits")]
         )
@@ -138,8 +174,16 @@ def finished(spark: SparkSession, checkpoint: str) -> bool:
             F.max(F.col("_metadata.file_path").contains("/commits/")).alias("committed"),
         )
         return not batches.filter(F.col("committed") & (F.col("watermark") > _DRAINED)).isEmpty()
+
+    return _of_log(checkpoint, drained, False)
+
+
+def _of_log(checkpoint: str, read: Callable[[], Value], nothing: Value) -> Value:
+    """What Spark's log says, or nothing if there is none yet; raises if it is damaged."""
+    try:
+        return read()
     except AnalysisException:
-        return False  # no log yet
+        return nothing
     except Exception as error:  # Spark's streams read these logs without looking at checksums
         if "ChecksumException" not in str(error):
             raise
@@ -157,7 +201,10 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
             f"version {now['state_version']}",
             "finish this stream with the release that began it, or start a new checkpoint",
         )
-    old, new = before["query"], now["query"]
+    old, new = (
+        {name: value for name, value in found["query"].items() if name != "workload"}
+        for found in (before, now)
+    )
     names = [*old, *(name for name in new if name not in old)]
     changed = [
         f"{name} was {_shown(old, name)} and is now {_shown(new, name)}"
@@ -177,6 +224,34 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
             f"{theirs}: Spark cannot change them later",
             f"write session(shuffle_partitions={theirs}), or start a new checkpoint",
         )
+
+
+def _revised(
+    spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
+) -> bool:
+    """Whether a workload has changed in a way that it may; raises if it may not."""
+    old, new = before["query"].get("workload"), query.get("workload")
+    if old == new or old is None or new is None:
+        return False
+    for name, now in new["queries"].items():
+        was = old["queries"].get(name)
+        if was is not None and was[:DEFINES] != now[:DEFINES]:
+            raise QueryError(
+                f"query {name!r} of checkpoint {checkpoint} was {was[:DEFINES]} and is now "
+                f"{now[:DEFINES]} (k, window, slide, offset, full, score)",
+                "the query that it was: a job may add queries and remove them",
+                "give the new query a name of its own",
+            )
+    same = ("queries", "eras", "largest")
+    if all(old[name] == new[name] for name in same):
+        return False
+    if new["goes_on"] != before["revision"] and committed(spark, checkpoint) is not None:
+        raise QueryError(
+            f"the queries are not those of checkpoint {checkpoint}",
+            "a workload that knows how far the checkpoint is",
+            "write top_k_workload(..., checkpoint=...), and claim what it returns",
+        )
+    return True
 
 
 def _shown(query: dict[str, Any], name: str) -> str:

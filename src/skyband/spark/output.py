@@ -39,15 +39,15 @@ def ranked(answers: DataFrame, question: Question) -> DataFrame:
     )
 
 
-def metric_name(question: Question) -> str:
+def metric_name(digest: str) -> str:
     """The name under which a stream's progress reports windows answered and candidates kept."""
-    return f"skyband windows {question.digest}"
+    return f"skyband windows {digest}"
 
 
 def _counted(answers: DataFrame, question: Question) -> DataFrame:
     """Report how many windows were answered, and from how many candidates."""
     return answers.observe(
-        metric_name(question),
+        metric_name(question.digest),
         F.count(F.lit(1)).alias("windows"),
         F.coalesce(F.sum("candidates"), F.lit(0)).alias("candidates"),
         F.coalesce(F.sum(F.size("scores")), F.lit(0)).alias("ranked"),
@@ -57,14 +57,18 @@ def _counted(answers: DataFrame, question: Question) -> DataFrame:
 def _bounds(question: Question) -> Column:
     window = question.query.window
     end = F.col("window") * F.lit(window.slide) + F.lit(question.offset)
-    start = end - F.lit(window.size)
+    return bounds(end - F.lit(window.size), end, question)
+
+
+def bounds(start: Column, end: Column, question: Question) -> Column:
+    """A window as Spark has them: moments, or row numbers from 0 on."""
     if not question.timed:
         start = F.greatest(start, F.lit(0).cast("bigint"))
         return F.struct(start.alias("start"), end.alias("end"))
-    bounds = [F.timestamp_micros(start), F.timestamp_micros(end)]
+    found = [F.timestamp_micros(start), F.timestamp_micros(end)]
     if question.ntz:
-        bounds = [bound.cast("timestamp_ntz") for bound in bounds]
-    return F.struct(bounds[0].alias("start"), bounds[1].alias("end"))
+        found = [bound.cast("timestamp_ntz") for bound in found]
+    return F.struct(found[0].alias("start"), found[1].alias("end"))
 
 
 def _change(row: Column) -> list[Column]:

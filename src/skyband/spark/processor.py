@@ -30,7 +30,7 @@ from skyband.spark.clock import Clock
 
 STATE = "candidates"
 STATE_VERSION = 1
-_NO_TIMER = -(1 << 62)
+NO_TIMER = -(1 << 62)
 _FIXED = 4  # version, timer, due, reached
 
 
@@ -160,7 +160,7 @@ class PaneProcessor(StatefulProcessor):
         yield from self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
 
     def _run(
-        self, key: Any, panes: list[Pane], timers: Any, fired: int = _NO_TIMER
+        self, key: Any, panes: list[Pane], timers: Any, fired: int = NO_TIMER
     ) -> Iterator[Row]:
         found, timer = self._load()
         watermark = timers.getCurrentWatermarkInMs()
@@ -173,13 +173,8 @@ class PaneProcessor(StatefulProcessor):
         found = self._kept.candidates()
         value = self._state.get()
         if value is None:
-            return found, _NO_TIMER
-        if value[0] != STATE_VERSION:
-            raise SnapshotError(
-                f"the checkpoint holds state of version {value[0]}",
-                f"version {STATE_VERSION}",
-                "finish this stream with the release that began it, or start a new checkpoint",
-            )
+            return found, NO_TIMER
+        check_version(value[0])
         width = _FIXED + 1
         found.due, found.reached = value[2], value[3]
         found.beaten = np.array(value[4], np.int64)
@@ -191,12 +186,8 @@ class PaneProcessor(StatefulProcessor):
 
     def _save(self, found: Candidates, timer: int, fired: int) -> None:
         """Store what is left, under one timer for the next window."""
-        alarm = _NO_TIMER if found.idle else self._kept.clock.alarm(found.due)
-        if alarm != timer:
-            if timer not in (_NO_TIMER, fired):  # Spark removes the one that fired
-                self._handle.deleteTimer(timer)
-            if alarm != _NO_TIMER:
-                self._handle.registerTimer(alarm)
+        alarm = NO_TIMER if found.idle else self._kept.clock.alarm(found.due)
+        move_timer(self._handle, timer, alarm, fired)
         if found.idle:
             self._state.clear()
             return
@@ -208,6 +199,26 @@ class PaneProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing to give back."""
+
+
+def move_timer(handle: StatefulProcessorHandle, timer: int, alarm: int, fired: int) -> None:
+    """Hold one timer, at ``alarm``, instead of ``timer``; ``fired`` is the one that just did."""
+    if alarm == timer:
+        return
+    if timer not in (NO_TIMER, fired):  # Spark removes the one that fired
+        handle.deleteTimer(timer)
+    if alarm != NO_TIMER:
+        handle.registerTimer(alarm)
+
+
+def check_version(found: int) -> None:
+    """Refuse a state that another release wrote."""
+    if found != STATE_VERSION:
+        raise SnapshotError(
+            f"the checkpoint holds state of version {found}",
+            f"version {STATE_VERSION}",
+            "finish this stream with the release that began it, or start a new checkpoint",
+        )
 
 
 def _columns(rows: Ranking) -> list[Any]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
@@ -36,29 +39,38 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
     return df.withColumn("quarantine", reason).filter("quarantine IS NOT NULL")
 
 
-def admitted(rows: DataFrame, question: Question, counts: Observation | None = None) -> DataFrame:
-    """Count what was read and what cannot be ranked; let through what has a sound place."""
-    at, score = F.col(AT), F.col(SCORE)
+def admitted(
+    rows: DataFrame, question: Question, counts: Observation | str | None = None
+) -> DataFrame:
+    """Count what was read and what cannot be ranked; let through what has a sound place.
+
+    ``counts`` learns of it, or is the name under which a stream's progress tells it.
+    """
+    at = F.col(AT)
+    scores = [name for name in rows.columns if name.startswith(SCORE)]
     skew = question.skew if question.timed or question.arrival else None
     future = F.lit(False) if skew is None else _ahead(at, skew)
     if not question.timed and not question.arrival:
         future = at >= F.lit(END_OF_ROWS // 2)  # beyond is what a drained sequence has reached
     counted = rows.observe(
-        counts or metric_name(question),
+        counts or metric_name(question.digest),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(at.isNull()).alias("no_time"),
         F.count_if(future).alias("future"),
-        F.count_if(score.isNull()).alias("null_score"),
-        F.count_if(F.isnan(score)).alias("nan_score"),
+        _sum(F.count_if(F.col(score).isNull()) for score in scores).alias("null_score"),
+        _sum(F.count_if(F.isnan(score)) for score in scores).alias("nan_score"),
     )
-    return counted.filter(at.isNotNull() & ~future).withColumn(
-        SCORE, F.nanvl(score, F.lit(None).cast("double"))
-    )
+    ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in scores}
+    return counted.filter(at.isNotNull() & ~future).withColumns(ranked)
 
 
-def metric_name(question: Question) -> str:
-    """The name under which a stream's progress reports the counts of this query."""
-    return f"skyband rows {question.digest}"
+def _sum(columns: Iterable[Column]) -> Column:
+    return reduce(Column.__add__, columns)
+
+
+def metric_name(digest: str) -> str:
+    """The name under which a stream's progress reports the counts of a query."""
+    return f"skyband rows {digest}"
 
 
 def _ahead(at: Column, skew: int) -> Column:

@@ -120,7 +120,7 @@ def question(df: DataFrame, asked: Asked) -> Question:
     query = asked.query()
     _check_k(query.k)
     schema = _schema(df)
-    score = _score(df, asked.by)
+    score = score_of(df, asked.by)
     at, ntz = _place(df, asked, query)
     keys = _columns(schema, asked.partition_by, "partition_by")
     ids = _columns(schema, asked.id, "id")
@@ -204,7 +204,7 @@ def _check_k(k: int) -> None:
         )
 
 
-def _score(df: DataFrame, by: Any) -> Column:
+def score_of(df: DataFrame, by: Any) -> Column:
     """The score as a double: -0.0 is 0.0, NaN stays NaN."""
     if not isinstance(by, (str, Column)):
         raise QueryError(f"by is {by!r}", "a Column or SQL text", "write by='price * volume'")
@@ -301,7 +301,7 @@ def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carr
         names = tuple(
             name
             for name in schema.names
-            if name not in keys and not (name.lower() == "score" and _names_score(asked.by))
+            if name not in keys and not (name.lower() == "score" and names_score(asked.by))
         )
         fix = "name the columns to keep: keep=[...]"
     else:
@@ -362,7 +362,7 @@ def _columns(schema: StructType, names: Names | None, option: str) -> tuple[str,
     return tuple(found)
 
 
-def _names_score(by: Any) -> bool:
+def names_score(by: Any) -> bool:
     """Whether rows are ranked by a column that is itself called score."""
     return isinstance(by, str) and by.strip(" `").lower() == "score"
 

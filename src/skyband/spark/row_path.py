@@ -24,12 +24,18 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from skyband.errors import SnapshotError
 from skyband.query import TopK
 from skyband.spark import backfill
 from skyband.spark.aggregation import AT, LABEL, SCORE, key_names
 from skyband.spark.backfill import Answers, Columns
-from skyband.spark.processor import STATE_VERSION, answer_fields, answer_rows
+from skyband.spark.processor import (
+    NO_TIMER,
+    STATE_VERSION,
+    answer_fields,
+    answer_rows,
+    check_version,
+    move_timer,
+)
 from skyband.spark.question import Question
 
 if TYPE_CHECKING:
@@ -38,7 +44,6 @@ if TYPE_CHECKING:
 STATE = "arrivals"
 ALGORITHM = "mintopk"
 """What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
-_NO_TIMER = -(1 << 62)
 
 
 @dataclass(frozen=True)
@@ -89,8 +94,7 @@ class Line:
         from skyband.monitor import Monitor
         from skyband.spark.arrivals import Arrivals
 
-        if value[0] != STATE_VERSION:
-            raise SnapshotError(f"state of version {value[0]}", f"version {STATE_VERSION}")
+        check_version(value[0])
         columns = [list(column) for column in value[3:]]
         width = 2 + len(self.ties) + len(self.kept)
         return Arrivals(
@@ -144,19 +148,15 @@ class ArrivalProcessor(StatefulProcessor):
         fired = expiredTimerInfo.getExpiryTimeInMs()
         yield from self._run(key, self._line.waiting(none), timerValues, fired)
 
-    def _run(self, key: Any, new: Waiting, timers: Any, fired: int = _NO_TIMER) -> Iterator[Row]:
+    def _run(self, key: Any, new: Waiting, timers: Any, fired: int = NO_TIMER) -> Iterator[Row]:
         value = self._state.get()
         found = self._line.new() if value is None else self._line.load(value)
-        timer = _NO_TIMER if value is None else value[1]
+        timer = NO_TIMER if value is None else value[1]
         until = timers.getCurrentWatermarkInMs() * 1000
         for row in self._line.rows(found, new, until):
             yield self._row(*key, *row)
-        alarm = -(-min(found.waiting.at) // 1000) if found.waiting.at else _NO_TIMER
-        if alarm != timer:
-            if timer not in (_NO_TIMER, fired):  # Spark removes the one that fired
-                self._handle.deleteTimer(timer)
-            if alarm != _NO_TIMER:
-                self._handle.registerTimer(alarm)
+        alarm = -(-min(found.waiting.at) // 1000) if found.waiting.at else NO_TIMER
+        move_timer(self._handle, timer, alarm, fired)
         self._state.update(self._line.dump(found, alarm))
 
     def close(self) -> None:

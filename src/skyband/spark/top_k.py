@@ -157,7 +157,7 @@ def answer(df: DataFrame, checked: Question, counts: Observation | None = None) 
     its progress.
     """
     if df.isStreaming:
-        _check_store(df)
+        check_store(df)
     rows = quarantine.admitted(aggregation.placed(df, checked), checked, counts)
     directory = checked.asked.drain if df.isStreaming else None
     if directory is not None:
@@ -177,7 +177,7 @@ def answer(df: DataFrame, checked: Question, counts: Observation | None = None) 
     return output.ranked(answers, checked)
 
 
-def _check_store(df: DataFrame) -> None:
+def check_store(df: DataFrame) -> None:
     """Spark keeps the state of processors in RocksDB only, and says so late."""
     found = df.sparkSession.conf.get(_STORE, "") or ""
     if "RocksDB" not in found:

@@ -10,6 +10,7 @@ Reference: Shastri et al., MTopS (2011): the meta query analyser and the schedul
 
 from __future__ import annotations
 
+import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,13 @@ class Schedule:
         self._k, self._number = self._k[stays], self._number[stays]
         self.opened = self.opened[stays]
         self.open = self.open.take(self.open.query != number)
+
+    def after(self, done: int) -> Schedule:
+        """A schedule of the same queries, whose windows up to the place ``done`` were answered."""
+        found = copy.copy(self)
+        found.open, found.closed = NO_WINDOWS, done
+        found.opened = np.maximum(self.opened, (done - self._offset) // self._slide)
+        return found
 
     def first_complete(self, number: int) -> tuple[int, int]:
         """Bounds of the first window of a query that is, or was, complete."""

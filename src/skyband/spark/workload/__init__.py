@@ -1,0 +1,1 @@
+"""Workloads on Spark: panes of all queries, one processor per key, restarts with other queries."""

@@ -1,0 +1,311 @@
+"""Workloads on Spark: batch = stream = oracle, also when queries come and go."""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from skyband import TopK, Workload, WorkloadMonitor, last
+from skyband.errors import DataError, QueryError
+from skyband.spark import claim, drain, manifest, top_k_workload
+from tests import oracle
+from tests.spark import playing
+from tests.spark.playing import SECOND
+
+pytestmark = pytest.mark.spark
+
+Rows = list[dict[str, Any]]
+SCORES = {"price": 1.0, "-price": -1.0}
+MIXED = Workload.of(
+    [
+        {"name": "wide", "k": 4, "window": "60 seconds", "slide": "10 seconds", "by": "price"},
+        {"name": "uneven", "k": 2, "window": "25 seconds", "slide": "10 seconds", "by": "price"},
+        {"name": "often", "k": 9, "window": "7 seconds", "slide": "1 second", "by": "price"},
+        {"name": "lowest", "k": 3, "window": "30 seconds", "slide": "15 seconds", "by": "-price"},
+        {
+            "name": "shifted",
+            "k": 1,
+            "window": "20 seconds",
+            "slide": "7 seconds",
+            "offset": "3 seconds",
+            "by": "-price",
+        },
+    ]
+)
+
+
+def random_workload(seed: int, queries: int) -> Workload:
+    """Queries with any windows, by either score."""
+    chance = random.Random(seed)
+    records = []
+    for number in range(queries):
+        size = chance.randint(1, 60)
+        records.append(
+            {
+                "name": f"q{number}",
+                "k": chance.choice([1, 2, 5, 50]),
+                "window": f"{size} seconds",
+                "slide": f"{chance.randint(1, size)} seconds",
+                "offset": f"{chance.randint(0, 9)} seconds",
+                "by": chance.choice(list(SCORES)),
+            }
+        )
+    return Workload.of(records)
+
+
+def expected(
+    found: Rows, workload: Workload, key: str = "", since: dict[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """What the oracle says: (query, key, end, rank, score, id)."""
+    answers: list[tuple[Any, ...]] = []
+    for name, query in workload.queries.items():
+        window, sign = query.window, SCORES[workload.by[name]]
+        for value in sorted({str(row[key]) for row in found} if key else {""}):
+            own = [row for row in found if not key or str(row[key]) == value]
+            scores = [None if row["price"] is None else sign * row["price"] + 0.0 for row in own]
+            ids = [row["id"] for row in own]
+            if workload.counted:
+                windows = oracle.count_windows(scores, window.size, window.slide, query.k, ids)
+            else:
+                places = [row["ts"] for row in own]
+                windows = oracle.time_windows(
+                    scores, places, window.size, window.slide, query.k, window.offset, ids
+                )
+            begin = (since or {}).get(name, 0)
+            windows = [answer for answer in windows if answer.start >= begin]
+            answers += [(name, *row) for row in playing.ranked(windows, *([value] if key else []))]
+    return sorted(answers)
+
+
+def shown(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
+    """Result rows in the layout of :func:`expected`."""
+    names = sorted({row.query for row in found})
+    return sorted(
+        (name, *row)
+        for name in names
+        for row in playing.whole([r for r in found if r.query == name], *keys)
+    )
+
+
+def asked(**more: Any) -> dict[str, Any]:
+    return {"time": "ts", "id": "id", "keep": ["id", "ts"], "delay": "10 minutes", **more}
+
+
+def play(spark: SparkSession, home: Path, source: str, workload: Workload, **more: Any) -> Any:
+    """Run a stream to its end, drain it, and return what the sink holds."""
+    marks = str(home / "marks")
+    for ended in (False, True):
+        if ended:
+            drain(spark, marks)
+        leaders = top_k_workload(playing.stream(spark, source), workload, drain=marks, **more)
+        playing.run(leaders, home)
+    return spark.read.parquet(str(home / "out")).collect()
+
+
+@pytest.mark.parametrize(
+    ("workload", "key"),
+    [
+        pytest.param(MIXED, "sector", id="keys"),
+        pytest.param(random_workload(1, 12), "", id="random"),
+        pytest.param(random_workload(2, 90), "sector", id="many, by keys"),
+    ],
+)
+def test_a_batch_gives_what_the_oracle_gives(
+    spark: SparkSession, tmp_path: Path, workload: Workload, key: str
+) -> None:
+    rows = playing.rows(len(workload), 250)
+    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 1))
+    leaders = top_k_workload(
+        spark.read.parquet(source), workload, **asked(partition_by=key or None)
+    )
+    assert leaders.columns == ["query", "window", *([key] if key else []), "rank", "score",
+                               "id", "ts"]  # fmt: skip
+    assert shown(leaders.collect(), *([key] if key else [])) == expected(rows, workload, key)
+
+
+@pytest.mark.parametrize(
+    ("workload", "key"),
+    [
+        pytest.param(MIXED, "sector", id="keys"),
+        pytest.param(random_workload(3, 30), "", id="random"),
+    ],
+)
+def test_a_stream_gives_what_the_oracle_gives(
+    spark: SparkSession, tmp_path: Path, workload: Workload, key: str
+) -> None:
+    rows = playing.rows(7 + len(workload), 180)
+    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 2))
+    found = play(spark, tmp_path, source, workload, **asked(partition_by=key or None))
+    assert shown(found, *([key] if key else [])) == expected(rows, workload, key)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_a_sequence_column_makes_count_windows(
+    spark: SparkSession, tmp_path: Path, streaming: bool
+) -> None:
+    workload = Workload(
+        {
+            "short": TopK(k=4, window=last(count=25, slide=10)),
+            "long": TopK(k=2, window=last(count=60, slide=7)),
+        },
+        dict.fromkeys(("short", "long"), "price"),
+    )
+    rows = playing.rows(5, 157)
+    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
+    query = {"sequence": "seq", "keep": "id"}
+    if streaming:
+        found = play(spark, tmp_path, source, workload, delay=200, **query)
+    else:
+        found = top_k_workload(spark.read.parquet(source), workload, **query).collect()
+    assert shown(found) == expected(rows, workload)
+
+
+def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path: Path) -> None:
+    records = [
+        {"name": f"{size} by {slide}", "k": k, "window": f"{size} seconds",
+         "slide": f"{slide} seconds"}
+        for size, slide, k in [(60, 1, 3), (45, 7, 10), (30, 30, 1)]
+    ]  # fmt: skip
+    workload = Workload.of(records)
+    rows = playing.rows(11, 200)
+    source = playing.write(tmp_path / "rows", [rows])
+    df = spark.read.parquet(source).withColumnRenamed("price", "score")
+    found = top_k_workload(df, workload, **asked()).collect()
+    monitor = WorkloadMonitor(workload)
+    monitor.push(
+        [math.nan if row["price"] is None else row["price"] for row in rows],
+        ids=[row["id"] for row in rows],
+        times=np.array([row["ts"] for row in rows], "datetime64[us]"),
+    )
+    local = [
+        (name, window.end, rank, score, id)
+        for name, window in monitor.finish()
+        for rank, (score, id) in enumerate(
+            zip(window.score.tolist(), window.id.tolist(), strict=True), start=1
+        )
+    ]
+    assert shown(found) == sorted(local)
+
+
+def test_late_rows_are_dropped_and_never_answered_twice(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    rows = [{"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "a",
+             "price": float(i % 7)} for i in range(120)]  # fmt: skip
+    late = [{**row, "price": 99.0, "id": 1000 + row["id"]} for row in rows[:20]]
+    source = playing.write(tmp_path / "rows", [rows[:60], rows[60:], late])
+    found = play(spark, tmp_path, source, MIXED, **asked(delay="2 seconds"))
+    assert shown(found) == expected(rows, MIXED)
+
+
+class Grown:
+    """A job over a directory that grows; its queries may change from run to run."""
+
+    def __init__(self, spark: SparkSession, home: Path, **more: Any) -> None:
+        self.spark, self.home, self.more = spark, home, more
+        self.files = 0
+        self.checkpoint = str(home / "checkpoint")
+
+    def leaders(self, workload: Workload, **more: Any) -> DataFrame:
+        rows = playing.stream(self.spark, str(self.home / "rows"))
+        options = {"checkpoint": self.checkpoint, "drain": str(self.home / "marks"), **self.more}
+        return top_k_workload(rows, workload, **{**options, **more})
+
+    def run(self, workload: Workload, rows: Rows) -> None:
+        """One run over some more rows."""
+        parts = [[] for _ in range(self.files)]
+        playing.write(self.home / "rows", [*parts, rows])
+        self.files += 1
+        self.go(workload)
+
+    def go(self, workload: Workload) -> None:
+        leaders = self.leaders(workload)
+        claim(leaders, self.checkpoint)
+        playing.run(leaders, self.home)
+
+    def drained(self, workload: Workload) -> list[Any]:
+        drain(self.spark, str(self.home / "marks"))
+        self.go(workload)
+        return self.spark.read.parquet(str(self.home / "out")).collect()
+
+    def since(self) -> dict[str, int]:
+        held = manifest.read(self.spark, self.checkpoint)
+        assert held is not None
+        return {name: query[-1] for name, query in held["query"]["workload"]["queries"].items()}
+
+
+def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    """Old queries go on exactly, with other panes and a larger k; new ones are complete."""
+    rows = playing.rows(21, 240)
+    job = Grown(spark, tmp_path, **asked(delay="1 second", partition_by="sector"))
+    first = Workload({n: MIXED.queries[n] for n in ("wide", "uneven", "lowest")},
+                     {n: MIXED.by[n] for n in ("wide", "uneven", "lowest")})  # fmt: skip
+    job.run(first, rows[:80])
+    added = {"more": TopK(k=20, window=last(time="17 seconds", slide="3 seconds"))}
+    second = Workload({**{n: first.queries[n] for n in ("wide", "lowest")}, **added},
+                      {"wide": "price", "lowest": "-price", "more": "price"})  # fmt: skip
+    job.run(second, rows[80:160])
+    assert job.since()["wide"] is None
+    begun = job.since()["more"]
+    third = Workload({**added, "wide": first.queries["wide"], "fresh": MIXED.queries["often"]},
+                     {"more": "price", "wide": "price", "fresh": "-price"})  # fmt: skip
+    job.run(third, rows[160:])
+    since = {"more": begun, "fresh": job.since()["fresh"]}
+    assert job.since() == {"wide": None, **since}
+    newest = max(row["ts"] for row in rows)
+    assert rows[79]["ts"] < begun < rows[159]["ts"] < since["fresh"] < newest
+    found = shown(job.drained(third), "sector")
+    assert found
+    for name in third:
+        own = [row for row in found if row[0] == name]
+        wanted = expected(rows, third, "sector", since)
+        assert own == [row for row in wanted if row[0] == name]
+    for name in ("uneven", "lowest"):  # what was answered before they left
+        own = [row for row in found if row[0] == name]
+        ends = {row[2] for row in own}
+        wanted = expected(rows, first, "sector")
+        assert own == [row for row in wanted if row[0] == name and row[2] <= max(ends)]
+
+
+def test_what_may_not_change(spark: SparkSession, tmp_path: Path) -> None:
+    rows = playing.rows(21, 30)
+    job = Grown(spark, tmp_path, **asked())
+    job.run(MIXED, rows)
+    claim(job.leaders(MIXED, checkpoint=None), job.checkpoint)  # the same: nothing to know
+    more = Workload({**MIXED.queries, "new": MIXED.queries["often"]}, {**MIXED.by, "new": "price"})
+    with pytest.raises(QueryError, match=r"checkpoint=\.\.\."):
+        claim(job.leaders(more, checkpoint=None), job.checkpoint)
+    other = Workload({**MIXED.queries, "wide": MIXED.queries["often"]}, MIXED.by)
+    with pytest.raises(QueryError, match=r"query 'wide'.*a name of its own"):
+        claim(job.leaders(other), job.checkpoint)
+    with pytest.raises(QueryError, match="delay was 10 minutes and is now 1 second"):
+        claim(job.leaders(more, delay="1 second"), job.checkpoint)
+    with pytest.raises(QueryError, match="which the job does not compute"):
+        job.leaders(Workload(MIXED.queries, {**MIXED.by, "wide": "price * 2"}))
+
+
+def test_what_is_refused(spark: SparkSession) -> None:
+    df = spark.createDataFrame([], "ts timestamp, seq bigint, id bigint, price double")
+    counted = Workload({"a": TopK(k=1, window=last(count=5))}, {"a": "price"})
+    with pytest.raises(QueryError, match="sequence="):
+        top_k_workload(df, counted, time="ts")
+    changes = TopK(k=1, window=last(time="5 seconds"), emit="changes")
+    with pytest.raises(QueryError, match="query 'a' emits 'changes'"):
+        top_k_workload(df, Workload({"a": changes}, {"a": "price"}), time="ts")
+    with pytest.raises(QueryError, match="ticks"):
+        top_k_workload(df, Workload({"a": TopK(k=1, window=last(time=5))}), time="ts")
+    with pytest.raises(QueryError, match="workload is None"):
+        top_k_workload(df, None, time="ts")
+    with pytest.raises(QueryError, match="score"):
+        top_k_workload(df, Workload({"a": TopK(k=1, window=last(time="5 seconds"))}), time="ts")
+    with pytest.raises(DataError, match="there is no column"):
+        top_k_workload(df, MIXED, time="when")
+    with pytest.raises(QueryError, match="name of a result column"):
+        top_k_workload(df.withColumnRenamed("id", "query"), MIXED, time="ts")
+    assert top_k_workload(workload=MIXED, time="ts")(df).columns[0] == "query"
