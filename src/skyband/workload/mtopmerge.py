@@ -12,30 +12,39 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.jit import entry, lean
+from skyband.kernels.radix import Radix, radix, sort_up, sortable
 from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, Rows, Structure
 
 _FEW = 64  # waiting rows that an answer may sort by itself
+_BLOCK = 6  # bits: waiting rows in blocks of 64, each with its highest score
 
 
 class State(NamedTuple):
-    """Rows in order of arrival, and their slots in rank order.
+    """Rows in order of arrival, and their slots in rank order; ``key`` sorts like the score.
 
-    ``list`` holds the slots of the rows that were merged, best first, and ``places`` where these
-    rows are; rows in slots from ``numbers[_MERGED]`` on wait. ``limit`` is a score below which no
-    row can matter, for rows at places before ``numbers[_UNTIL]``.
+    ``list`` holds the slots of the rows that were merged, best first; ``best``, ``ids`` and
+    ``places`` are their scores, ids and places in that order. Rows in slots from
+    ``numbers[_MERGED]`` on wait; ``peaks`` are the highest scores of their blocks. ``limit`` is a
+    score below which no row can matter, for rows at places before ``numbers[_UNTIL]``.
     """
 
     score: Floats
+    best: Floats
+    key: Ints
     seq: Ints
     at: Ints
     id: Ints
     list: Ints
+    ids: Ints
     places: Ints
+    need: Ints
     scratch: Ints
+    peaks: Floats
     fresh: Ranked
+    room: Radix
     limit: Floats
     numbers: Ints
 
@@ -65,34 +74,31 @@ class MTopMerge(Structure):
 
     def new_state(self) -> State:  # noqa: D102
         room = 2 * self.waiting
-        return State(
-            np.zeros(room),
-            np.zeros(room, np.int64),
-            np.zeros(room, np.int64),
-            np.zeros(room, np.int64),
-            np.zeros(room, np.int64),
-            np.zeros(room, np.int64),
-            np.zeros(room, np.int64),
-            ranked(max(self.waiting, _FEW)),
-            np.array([-np.inf]),
-            np.array([0, 0, 0, -_NEVER, self.waiting], np.int64),
+        return State._make(
+            [
+                *(np.zeros(room) for _ in range(2)),
+                *(np.zeros(room, np.int64) for _ in range(9)),
+                np.full((self.waiting >> _BLOCK) + 1, -np.inf),
+                ranked(_FEW),
+                radix(self.waiting),
+                np.array([-np.inf]),
+                np.array([0, 0, 0, -_NEVER, self.waiting], np.int64),
+            ]
         )
 
     def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:  # noqa: D102
-        return bool(
-            _advance(
-                self.state, rows, piece.open, piece.due, piece.upto, piece.closed, target, progress
-            )
-        )
+        keys = sortable(rows.score)
+        windows = (piece.open, piece.due, piece.upto, piece.closed)
+        return bool(_advance(self.state, rows, keys, *windows, target, progress))
 
     def make_room(self) -> None:  # noqa: D102
         state = self.state
         held = len(state.score)
         longer = [
             np.concatenate([column, np.zeros(held // 2 + self.waiting, column.dtype)])
-            for column in state[:7]
+            for column in state[:11]
         ]
-        self.state = State._make([*longer, *state[7:]])
+        self.state = State._make([*longer, *state[11:]])
 
     def forget(self, piece: Piece) -> None:
         """Merge what waits, whether it is worth it or not."""
@@ -109,6 +115,7 @@ class MTopMerge(Structure):
 def _advance(
     state: State,
     rows: Rows,
+    keys: Ints,
     open: Windows,
     due: Windows,
     upto: Ints,
@@ -137,6 +144,9 @@ def _advance(
                 progress[_ROW] = row
                 return False
             state.score[size] = score + 0.0  # -0.0 becomes 0.0
+            block = (size - numbers[_MERGED]) >> _BLOCK
+            state.peaks[block] = max(state.peaks[block], score)
+            state.key[size] = keys[row]
             state.seq[size] = rows.seq[row]
             state.at[size] = rows.at[row]
             state.id[size] = rows.id[row]
@@ -188,14 +198,20 @@ def _answer(
 @lean
 def _from_list(state: State, start: int, k: int, target: Answers, to: int) -> int:
     """Write the best ``k`` rows of the list from ``start`` on; returns how many there were."""
-    taken = 0
-    places = state.places[: state.numbers[_LISTED]]
-    for i in range(len(places)):
-        if places[i] >= start:
-            _write(state, state.list[i], target, to + taken)
-            taken += 1
-            if taken == k:
-                break
+    taken, at, listed = 0, 0, state.numbers[_LISTED]
+    while taken < k and at < listed:  # without a branch that the processor would have to guess
+        state.scratch[taken] = at
+        taken += 1 if state.places[at] >= start else 0
+        at += 1
+    for i in range(taken):
+        target.score[to + i] = state.best[state.scratch[i]]
+        target.id[to + i] = state.ids[state.scratch[i]]
+    if len(target.at) > 0:
+        for i in range(taken):
+            target.at[to + i] = state.places[state.scratch[i]]
+    if len(target.seq) > 0:
+        for i in range(taken):
+            target.seq[to + i] = state.seq[state.list[state.scratch[i]]]
     return taken
 
 
@@ -225,14 +241,18 @@ def _reaching(state: State, start: int, bound: float) -> bool:
     numbers, fresh = state.numbers, state.fresh
     found = 0
     merged = numbers[_MERGED]
-    scores = state.score[merged : numbers[_SIZE]]
-    for i in range(len(scores)):
-        if scores[i] >= bound and state.at[merged + i] >= start:
-            if found == _FEW:
-                return False
-            fresh.score[found] = scores[i]
-            fresh.seq[found] = merged + i
-            found += 1
+    waiting = numbers[_SIZE] - merged
+    for block in range((waiting + (1 << _BLOCK) - 1) >> _BLOCK):
+        if state.peaks[block] < bound:
+            continue
+        first = merged + (block << _BLOCK)
+        for slot in range(first, min(first + (1 << _BLOCK), numbers[_SIZE])):
+            if state.score[slot] >= bound and state.at[slot] >= start:
+                if found == _FEW:
+                    return False
+                fresh.score[found] = state.score[slot]
+                fresh.seq[found] = slot
+                found += 1
     fresh.size[0] = found
     return True
 
@@ -240,25 +260,24 @@ def _reaching(state: State, start: int, bound: float) -> bool:
 @entry
 def _merge(state: State, open: Windows, done: int) -> None:
     """Rank the waiting rows, merge them into the list, and forget what cannot win any more."""
-    numbers, fresh = state.numbers, state.fresh
+    numbers, room = state.numbers, state.room
     merged, size = numbers[_MERGED], numbers[_SIZE]
     waiting = size - merged
     for i in range(waiting):
-        fresh.score[i] = state.score[merged + i]
-        fresh.seq[i] = merged + i
-    fresh.size[0] = waiting
-    rank(fresh)
+        room.key[i] = state.key[merged + i]
+        room.item[i] = merged + i
+    other = sort_up(room, waiting)
+    key = room.other_key if other else room.key
+    item = room.other_item if other else room.item
     listed = numbers[_LISTED]
-    i, j = 0, 0
+    i, j = 0, waiting - 1  # from the best down; of equal ones the newer stands last, and is first
     for to in range(listed + waiting):
-        if j == waiting or (
-            i < listed and state.score[state.list[i]] > fresh.score[j]  # of equals the newer first
-        ):
+        if j < 0 or (i < listed and state.key[state.list[i]] > key[j]):
             state.scratch[to] = state.list[i]
             i += 1
         else:
-            state.scratch[to] = fresh.seq[j]
-            j += 1
+            state.scratch[to] = item[j]
+            j -= 1
     _prune(state, listed + waiting, open, done)
 
 
@@ -266,51 +285,59 @@ def _merge(state: State, open: Windows, done: int) -> None:
 def _prune(state: State, count: int, open: Windows, done: int) -> None:
     """Keep of the ranked slots in ``scratch`` the union of the predicted results.
 
-    Down the ranking, a window is *full* once k rows from its start on have been met. The oldest
-    window that is not full yet decides alone: a row from before its start is only in full windows
+    Windows whose oldest row is the same are alike but for k: ``need`` holds, by that row's slot,
+    the largest. Down the ranking, such a window is *full* once k rows from its oldest on have been
+    met. The oldest that is not full yet decides alone: a row from before it is only in full windows
     and cannot win; any other row is in this one and can. Rows are met in rank order and windows
-    only become full, so the deciding window moves on in one direction, and each row is counted in
-    once and out at most once: O(rows + windows).
+    only become full, so the deciding one moves on in one direction, and each row is counted in once
+    and out at most once: O(rows + windows).
     """
-    numbers = state.numbers
+    numbers, need, is_kept = state.numbers, state.need, state.list
     size = numbers[_SIZE]
-    windows = len(open.start)
-    decides = _next_open(open, 0, done)
-    start = open.start[decides] if decides < windows else _NEVER
-    met, oldest, kept = 0, 0, 0
-    while oldest < size and state.at[oldest] < start:
-        oldest += 1
+    begins = _needs(state, open, done)
     for slot in range(size):
-        state.list[slot] = 0  # by slot: whether it is kept
+        is_kept[slot] = 0
+    decides, met, kept = 0, 0, 0
+    while decides < size and need[decides] == 0:
+        decides += 1
     lowest = np.inf
     for place in range(count):
         slot = state.scratch[place]
-        if state.at[slot] < start:
+        if slot < decides:
             continue
-        state.list[slot] = 1
+        if decides == size:
+            break
+        is_kept[slot] = 1
         state.scratch[kept] = slot
         kept += 1
         met += 1
         lowest = state.score[slot]
-        while decides < windows and met >= open.k[decides]:
-            decides = _next_open(open, decides + 1, done)
-            start = open.start[decides] if decides < windows else _NEVER
-            while oldest < size and state.at[oldest] < start:
-                met -= state.list[oldest]
-                oldest += 1
+        while decides < size and need[decides] <= met:
+            met -= is_kept[decides]
+            decides += 1
+    settled = kept > 0 and decides == size  # every window that holds a row is full
     _compact(state, kept)
-    # a window that holds no row yet decided in the end: all that hold one are full
-    newest = state.at[numbers[_SIZE] - 1] if numbers[_SIZE] > 0 else -_NEVER
-    settled = kept > 0 and start > newest
     state.limit[0] = lowest if settled else -np.inf
-    numbers[_UNTIL] = start if settled else -_NEVER
+    numbers[_UNTIL] = begins if settled else -_NEVER
 
 
 @lean
-def _next_open(open: Windows, which: int, done: int) -> int:
-    while which < len(open.start) and open.end[which] <= done:
-        which += 1
-    return which
+def _needs(state: State, open: Windows, done: int) -> int:
+    """Fill in ``need``; returns the start of the first window that holds no row yet."""
+    size = state.numbers[_SIZE]
+    for slot in range(size):
+        state.need[slot] = 0
+    slot = 0
+    for which in range(len(open.start)):
+        if open.end[which] <= done:
+            continue
+        start = open.start[which]
+        while slot < size and state.at[slot] < start:
+            slot += 1
+        if slot == size:
+            return start
+        state.need[slot] = max(state.need[slot], open.k[which])
+    return _NEVER
 
 
 @lean
@@ -321,6 +348,7 @@ def _compact(state: State, kept: int) -> None:
     for slot in range(numbers[_SIZE]):
         if state.list[slot] == 1:
             state.score[to] = state.score[slot]
+            state.key[to] = state.key[slot]
             state.seq[to] = state.seq[slot]
             state.at[to] = state.at[slot]
             state.id[to] = state.id[slot]
@@ -331,5 +359,9 @@ def _compact(state: State, kept: int) -> None:
     for place in range(kept):
         slot = state.scratch[place]
         state.list[place] = slot
+        state.best[place] = state.score[slot]
+        state.ids[place] = state.id[slot]
         state.places[place] = state.at[slot]
+    for block in range(len(state.peaks)):
+        state.peaks[block] = -np.inf
     numbers[_SIZE] = numbers[_MERGED] = numbers[_LISTED] = kept
