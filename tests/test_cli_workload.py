@@ -1,0 +1,113 @@
+"""``skyband workload`` against ``skyband top``: each query gets what it would get by itself."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command_line import Runner
+
+COUNTS = 'name,k,window,slide\nshort,2,40,15\n"long, one",5,300,100\ntwin,2,40,15\n'
+TIMES = """
+- {name: short, k: 2, window: 8 seconds, slide: 3 seconds}
+- {name: long, k: 4, window: 30 seconds, slide: 10 seconds, offset: 2 seconds}
+"""
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def files(run, tmp_path):
+    trades = tmp_path / "trades.parquet"
+    run("generate", "stock", "--rows", 30_000, "--seed", 3, "--out", trades)
+    (tmp_path / "counts.csv").write_text(COUNTS)
+    (tmp_path / "times.yaml").write_text(TIMES)
+    return tmp_path
+
+
+def of_query(text, name):
+    """The lines of one query, without its name."""
+    head = f'"{name}",' if "," in name else f"{name},"
+    return [line.removeprefix(head) for line in text.splitlines() if line.startswith(head)]
+
+
+@pytest.mark.parametrize("algorithm", ["auto", "mtoplist"])
+def test_counts_are_ranked_as_by_top(run, files, algorithm):
+    asked = ["--by", "price", "--format", "csv"]
+    ran = run(
+        "workload", files / "trades.parquet", "--queries", files / "counts.csv", *asked,
+        "--algorithm", algorithm,
+    )  # fmt: skip
+    assert ran.code == 0
+    assert ran.out.startswith("query,window_start,window_end,rank,score,row,")
+    for name, k, last, slide in [("short", 2, 40, 15), ("long, one", 5, 300, 100)]:
+        alone = run(
+            "top", files / "trades.parquet", "--k", k, "--last", last, "--slide", slide, *asked
+        )
+        assert of_query(ran.out, name) == alone.out.splitlines()[1:]
+    assert of_query(ran.out, "twin") == of_query(ran.out, "short")
+    ends = [int(row["window_end"]) for row in ran.rows]
+    assert ends == sorted(ends)
+
+
+def test_times_are_ranked_as_by_top(run, files):
+    asked = ["--by", "price * volume", "--time", "ts"]
+    queries = ["--queries", files / "times.yaml"]
+    out = files / "found.json"
+    ran = run("workload", files / "trades.parquet", *queries, *asked, "--out", out)
+    assert ran == type(ran)(0, "", "")
+    found = json.loads(out.read_text())
+    assert list(found[0])[:3] == ["query", "window_start", "window_end"]
+    window = ["--window", "30 seconds", "--slide", "10 seconds", "--offset", "2 seconds"]
+    alone = run("top", files / "trades.parquet", "--k", 4, *asked, *window, "--format", "json")
+    own = [
+        {n: v for n, v in row.items() if n != "query"} for row in found if row["query"] == "long"
+    ]
+    assert own == json.loads(alone.out)
+
+
+def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("LINES", "60")
+    ran = run(
+        "workload", files / "trades.parquet", "--queries", files / "counts.csv", "--by", "price"
+    )
+    for name in ("short", "long, one", "twin"):
+        assert name in ran.out
+    assert "The last window of all 3 queries; --format csv prints all" in ran.out
+
+
+def test_explain_tells_what_is_shared(run, files):
+    queries = ["--queries", files / "counts.csv"]
+    words = " ".join(run("explain", *queries).out.split())
+    assert "3 queries: windows of 40 to 300 objects, slides of 15 to 100, k of 2 to 5" in words
+    assert "about 9 open at a time, of 3 queries" in words
+    assert "by all queries as one" in words
+    assert "times as many" in words
+    timed = ["--queries", files / "times.yaml", "--time", "ts"]
+    assert "name a FILE to find out" in " ".join(run("explain", *timed).out.split())
+    known = run("explain", files / "trades.parquet", *timed, "--by", "price", "--json")
+    (record,) = json.loads(known.out)
+    assert record["queries"] == 2
+    assert record["shared"] < record["independent"]
+    assert "30,000 rows" in run("explain", files / "trades.parquet", *timed).out
+
+
+def test_mistakes_are_told(run, files):
+    trades = files / "trades.parquet"
+    counts = ["--queries", files / "counts.csv"]
+    asked = ["workload", trades, "--by", "price"]
+    assert "there is no file" in run.fails(*asked, "--queries", files / "none.csv")
+    assert "algorithm is 'sap'" in run.fails(*asked, *counts, "--algorithm", "sap")
+    assert "--time with windows that count rows" in run.fails(*asked, *counts, "--time", "ts")
+    assert "windows of time without --time" in run.fails(*asked, "--queries", files / "times.yaml")
+    assert "no column 'prize'" in run.fails("workload", trades, "--by", "prize", *counts)
+    (files / "by.csv").write_text("name,k,window,by\na,1,5,price\n")
+    assert "names scores of its own" in run.fails(*asked, "--queries", files / "by.csv")
+    (files / "ticks.csv").write_text("name,k,window\na,1,5\n")
+    assert "--k with --queries" in run.fails("explain", *counts, "--k", 3)
+    assert "--format is 'xml'" in run.fails(*asked, *counts, "--format", "xml")
