@@ -501,9 +501,9 @@ def test_goals_of_sharing_say_whether_they_are_met(tmp_path, capsys):
     )
     perform([goals], as_json=True, results=tmp_path)
     records = json.loads(capsys.readouterr().out)
-    assert [(r["dataset"], r["queries"], r["algorithm"]) for r in records[:7]] == [
-        *[("stock", 10, "mtoplist")] * 3,
-        *[("stock", 10, "mtopmerge")] * 3,
+    assert [(r["dataset"], r["queries"], r["algorithm"]) for r in records[:9]] == [
+        *[("stock", 10, "mtoplist")] * 4,
+        *[("stock", 10, "mtopmerge")] * 4,
         ("stock", 1, "auto"),
     ]
     for record in records:

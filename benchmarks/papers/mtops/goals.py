@@ -14,7 +14,7 @@ from benchmarks import report
 from benchmarks.measure import Floats, Record, resident
 from benchmarks.papers.mtops import figure14
 from benchmarks.papers.mtops.curves import Curves
-from benchmarks.papers.mtops.running import BATCH
+from benchmarks.papers.mtops.running import BATCH, apart
 from benchmarks.papers.mtops.workloads import ALL_ARBITRARY, ARBITRARY_K, workload
 from benchmarks.study import main
 from skyband import Monitor, TopK, WorkloadMonitor
@@ -52,7 +52,8 @@ class Goals:
 
     def _shared(self, dataset: str, points: dict[tuple[str, int, str], Record]) -> Iterator[Record]:
         few, many = self.curves.numbers[0], self.curves.numbers[-1]
-        apart = points[dataset, many, "independent"]
+        independent = points[dataset, many, "independent"]
+        plain = apart(dataset, self.curves.parameters, many, self.curves.effort)
         for algorithm in SHARED:
             mine, small = points[dataset, many, algorithm], points[dataset, few, algorithm]
             for field, what, wanted in (
@@ -61,8 +62,12 @@ class Goals:
             ):
                 yield self._record(
                     dataset, many, algorithm, f"{what} of independent / {algorithm}",
-                    apart[field] / mine[field], "least", wanted, mine,
+                    independent[field] / mine[field], "least", wanted, mine,
                 )  # fmt: skip
+            yield self._record(
+                dataset, many, algorithm, f"CPU of plain monitors, without ids / {algorithm}",
+                plain / mine["ns_per_object"], "least", LESS_CPU, mine,
+            )  # fmt: skip
             yield self._record(
                 dataset, many, algorithm, f"CPU of {algorithm}, {few:,} to {many:,} queries",
                 mine["ns_per_object"] / small["ns_per_object"], "most", GROWTH, mine,

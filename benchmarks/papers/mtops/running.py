@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.measure import Floats, part, resident
 from benchmarks.papers.mtops.workloads import Parameters, workload
-from skyband import TopK, WorkloadMonitor
+from skyband import Monitor, TopK, WorkloadMonitor
 
 BATCH = 100_000  # objects per push: fewer would burden one monitor per query with many calls
 _PROBE = 256  # objects of the first push that tells how slow an algorithm is
@@ -35,7 +35,7 @@ class Effort:
     most_lists: int  # MTopBand is skipped for more queries
 
 
-WHOLE = Effort(1_000_000, budget=5.0, sample=100, repeats=2, most_lists=1_000)
+WHOLE = Effort(1_000_000, budget=5.0, sample=100, repeats=4, most_lists=1_000)
 QUICK = Effort(200_000, budget=0.8, sample=20, repeats=1, most_lists=100)
 
 
@@ -57,9 +57,8 @@ def run(
     if algorithm == "mtopband" and number > effort.most_lists:
         return None
     queries = parameters.queries(number)
-    if algorithm == "independent" and number > effort.sample:
-        chosen = np.random.default_rng(number).choice(number, effort.sample, replace=False)
-        queries = tuple(queries[at] for at in np.sort(chosen).tolist())
+    if algorithm == "independent":
+        queries = _sample(queries, effort.sample)
     _warm(algorithm)
     best: Cost | None = None
     for _ in range(effort.repeats):
@@ -75,6 +74,32 @@ def run(
         state_bytes=best.state_bytes * scale,
         rows_per_object=best.rows_per_object * scale,
     )
+
+
+def apart(dataset: str, parameters: Parameters, number: int, effort: Effort) -> float:
+    """ns per object of plain monitors, one per query: no ids, no common order of the answers."""
+    everything = parameters.queries(number)
+    queries = _sample(everything, effort.sample)
+    _warm("independent")
+    fill = parameters.window[1]
+    rows = fill + effort.objects
+    filling = _filling(dataset, rows, fill, queries)
+    stream = resident(dataset, rows)
+    took = 0.0
+    for query in queries:
+        monitor = Monitor(query, "mintopk")
+        monitor.push(filling)
+        for low in range(fill, rows, BATCH):
+            took += _push(monitor, _between(stream, low, min(low + BATCH, rows)))[0]
+    return took * 1e9 / effort.objects * len(everything) / len(queries)
+
+
+def _sample(queries: tuple[TopK, ...], most: int) -> tuple[TopK, ...]:
+    """All queries, or so many of them, drawn at random."""
+    if len(queries) <= most:
+        return queries
+    chosen = np.random.default_rng(len(queries)).choice(len(queries), most, replace=False)
+    return tuple(queries[at] for at in np.sort(chosen).tolist())
 
 
 def _run(
@@ -106,7 +131,7 @@ def _run(
     return Cost(took * 1e9 / objects, state, rows / objects, objects, len(queries))
 
 
-def _push(monitor: WorkloadMonitor, scores: Floats) -> tuple[float, int]:
+def _push(monitor: Monitor | WorkloadMonitor, scores: Floats) -> tuple[float, int]:
     """Seconds of CPU time, and rows of answers."""
     began = time.process_time()
     answers = monitor.push(scores)
