@@ -23,6 +23,7 @@ _PLAIN = {
     "start": ("benchmarks.start", "Start"),
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
+    "spark-workload": ("benchmarks.spark.workload", "Workloads"),
 }
 _PAPERS = {
     "sap": "benchmarks.papers.sap",

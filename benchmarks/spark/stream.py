@@ -66,11 +66,7 @@ def _names(keys: np.ndarray) -> pa.Array:
 
 def windows(folder: Path, size: int, k: int, until: int) -> dict[int, list[float]]:
     """The oracle: each window's k best scores, by sorting it. Bounds in microseconds."""
-    table = pq.read_table(folder, columns=["ts", "price", "volume"])
-    at = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64)
-    score = table["price"].to_numpy() * table["volume"].to_numpy()
-    order = np.argsort(at, kind="stable")
-    at, score = at[order], score[order]
+    at, score = scores(folder)
     slide, length = SLIDE * 1_000_000, size * 1_000_000
     found: dict[int, list[float]] = {}
     end = (int(at[0]) // slide + 1) * slide
@@ -81,3 +77,12 @@ def windows(folder: Path, size: int, k: int, until: int) -> dict[int, list[float
             found[end] = np.sort(inside)[::-1][:k].tolist()
         end += slide
     return found
+
+
+def scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Times in microseconds, ascending, and scores of all rows."""
+    table = pq.read_table(folder, columns=["ts", "price", "volume"])
+    at = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64)
+    score = table["price"].to_numpy() * table["volume"].to_numpy()
+    order = np.argsort(at, kind="stable")
+    return at[order], score[order]
