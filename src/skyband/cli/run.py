@@ -16,7 +16,6 @@ from skyband.cli import progress
 from skyband.cli.watching import Lines, Nobody, Screen, Watcher, board, told
 from skyband.cli.watching import now as clock
 from skyband.spark import job as jobs
-from skyband.spark.asked import Asked
 from skyband.spark.job import Job
 
 _STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -64,10 +63,7 @@ def _watcher(job: Job, query: dict[str, Any], quiet: bool) -> Iterator[Watcher]:
 
 def title(job: Job) -> str:
     """The query of a job in words."""
-    asked = Asked(**job.query.model_dump())
-    keys = job.query.partition_by or []
-    each = " and ".join([keys] if isinstance(keys, str) else keys)
-    return f"{asked.query()} by {job.query.by}" + (f", for each {each}" if each else "")
+    return jobs.words(job)
 
 
 def summary(job: Job, work: Any, stopped: bool) -> list[str]:

@@ -23,6 +23,8 @@ from skyband.panes import Panes
 from skyband.spark.job import FILES, Job
 from skyband.spark.question import Question
 from skyband.spark.row_path import ALGORITHM
+from skyband.spark.workload import explaining as shared
+from skyband.spark.workload.question import SharedQuestion
 
 _FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, how often beaten
 _TEXT, _MANY = 24, 64  # assumed bytes of a text, and of an array, map or structure
@@ -31,20 +33,23 @@ _OPEN = 2  # panes that are being filled while rows come in order
 Words = list[tuple[str, str]]
 
 
-def words(job: Job, question: Question) -> Words:
+def words(job: Job, question: Question | SharedQuestion) -> Words:
     """The plan of a job, as names and sentences."""
-    return [
-        *_windows(question),
-        *_path(question),
-        *_state(question),
-        *_times(question),
-        ("sink", sink(job)),
-        ("run", _run(job)),
-    ]
+    if isinstance(question, SharedQuestion):
+        base = question.base
+        plan = shared.words(question, row_bytes(base))
+        when = _when(base, shared.boundaries(question).step)
+    else:
+        base = question
+        plan = [*_windows(question), *_path(question), *_state(question)]
+        when = _when(question)
+    return [*plan, *_times(base, when), ("sink", sink(job)), ("run", _run(job))]
 
 
-def figures(question: Question) -> dict[str, Any]:
+def figures(question: Question | SharedQuestion) -> dict[str, Any]:
     """The numbers of a plan, by name."""
+    if isinstance(question, SharedQuestion):
+        return shared.figures(question, row_bytes(question.base))
     window = question.query.window
     panes = Panes(window.size, window.slide)
     row = row_bytes(question)
@@ -173,7 +178,7 @@ def _size(bytes: int) -> str:
     return f"{bytes / 1e6:,.1f} MB" if bytes >= 1e6 else f"{bytes / 1e3:,.1f} kB"
 
 
-def _times(question: Question) -> Words:
+def _times(question: Question, when: str) -> Words:
     at = question.at
     order = (
         f"higher score, then newer {at}" if question.timed else f"higher score, then higher {at}"
@@ -184,26 +189,26 @@ def _times(question: Question) -> Words:
         delay, skew = spoken(question.delay), question.skew
         told.append(("watermark", f"rows up to {delay} behind the newest {at} always count"))
         told.append(("", "later ones may be dropped, and are counted; no answer is taken back"))
-        told.append(("answers", _when(question)))
+        told.append(("answers", when))
         ahead = (
             f", and rows more than {spoken(skew)} ahead of the clock" if skew is not None else ""
         )
         told.append(("set aside", f"rows without {at}{ahead}: never ranked, counted"))
     else:
         told.append(("watermark", f"rows up to {question.delay:,} behind the highest {at} count"))
-        told.append(("answers", _when(question)))
+        told.append(("answers", when))
     told.append(("not ranked", "rows whose score is NULL or NaN: counted"))
     if question.deduplicate:
         told.append(("once", f"rows that repeat {', '.join(question.deduplicate)} count once"))
     return told
 
 
-def _when(question: Question) -> str:
-    """When a window is answered: the watermark moves by whole slides."""
+def _when(question: Question, step: int | None = None) -> str:
+    """When a window is answered: the watermark moves by whole slides, or steps of a workload."""
     if question.arrival:
         return f"once a row from more than {spoken(question.delay)} after a window's last has come"
-    slide = question.query.window.slide
-    wait = -(-question.delay // slide) * slide
+    step = step or question.query.window.slide
+    wait = -(-question.delay // step) * step
     if not question.timed:
         return f"once row number end + {wait:,} of a window, or a later one, has come"
     after = f"{spoken(wait)} or more after" if wait else "at or after"

@@ -17,6 +17,7 @@ from pydantic_core import PydanticCustomError
 from skyband.errors import QueryError, SkybandError
 from skyband.spark import job_errors
 from skyband.spark.scores import safe_score
+from skyband.workload.queries import SCORE, Workload
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 """Formats that are read from and written to a path."""
@@ -48,25 +49,41 @@ class Source(_Part):
     options: dict[str, Value] = Field(default={}, description="options of the format, by name")
 
 
-class Query(_Part):
+class _Asked(_Part):
+    """What every kind of query is asked."""
+
+    time: str | None = Field(default=None, description="the name of a column")
+    sequence: str | None = Field(default=None, description="the name of a column")
+    partition_by: Names | None = Field(default=None, description="a column, or a list of columns")
+    id: Names | None = Field(default=None, description="a column, or a list of columns")
+    keep: Names | None = Field(default=None, description="a column, or a list of columns")
+    delay: int | str | None = Field(default=None, description="a duration, such as 10 seconds")
+    skew: str | None = Field(default="1 hour", description="a duration such as 1 hour, or null")
+    deduplicate_by: Names | None = Field(default=None, description="a column, or a list of columns")
+
+
+class Query(_Asked):
     """What :func:`skyband.spark.top_k` is asked."""
 
     k: int = Field(description="a whole number, such as 10")
     by: str = Field(description="an expression over columns, such as price * volume")
     window: int | str = Field(description="a duration such as 1 hour, or a number of rows")
-    time: str | None = Field(default=None, description="the name of a column")
     slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
     offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
-    sequence: str | None = Field(default=None, description="the name of a column")
-    partition_by: Names | None = Field(default=None, description="a column, or a list of columns")
-    id: Names | None = Field(default=None, description="a column, or a list of columns")
-    keep: Names | None = Field(default=None, description="a column, or a list of columns")
     emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
-    delay: int | str | None = Field(default=None, description="a duration, such as 10 seconds")
-    skew: str | None = Field(default="1 hour", description="a duration such as 1 hour, or null")
-    deduplicate_by: Names | None = Field(default=None, description="a column, or a list of columns")
     algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
     full: bool = Field(default=False, description="true or false")
+
+
+class SharedQuery(_Asked):
+    """What :func:`skyband.spark.top_k_workload` is asked."""
+
+    workload: str | list[dict[str, Any]] = Field(
+        description="a file of queries, such as queries.csv, or a list of name, k, window, slide"
+    )
+    by: str | None = Field(
+        default=None, description="the score of queries that name none, such as price * volume"
+    )
 
 
 class Sink(_Part):
@@ -158,6 +175,17 @@ class Job(_Part):
         return self.model_copy(update={"trigger": Trigger(kind="available_now")})
 
 
+class SharedJob(Job):
+    """A job that asks the queries of a workload."""
+
+    query: SharedQuery = Field(  # type: ignore[assignment]  # one or the other, see load
+        description="a query: workload, by, time"
+    )
+    queries: Workload = Field(default=None, exclude=True)  # type: ignore[assignment]
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+
 def load(path: str | Path, master: str | None = None) -> Job:
     """Read a job file and check all that can be checked without Spark.
 
@@ -172,17 +200,21 @@ def load(path: str | Path, master: str | None = None) -> Job:
             "source:, query: and sink:",
             "see the jobs page of the documentation",
         )
-    for reserved in ("home", "file"):
+    asked = found.get("query")
+    kind = SharedJob if isinstance(asked, dict) and "workload" in asked else Job
+    for reserved in ("home", "file", "queries"):
         if reserved in found:
-            raise job_errors.unknown(file.name, (reserved,), lines, Job)
+            raise job_errors.unknown(file.name, (reserved,), lines, kind)
     try:
-        job = Job.model_validate({**found, "home": file.absolute().parent, "file": file})
+        job = kind.model_validate({**found, "home": file.absolute().parent, "file": file})
     except ValidationError as error:
-        raise job_errors.reworded(error, file.name, lines, Job) from None
+        raise job_errors.reworded(error, file.name, lines, kind) from None
     if master is not None:
         session = job.session.model_copy(update={"master": master})
         job = job.model_copy(update={"session": session})
     try:
+        if isinstance(job, SharedJob):
+            job = job.model_copy(update={"queries": _queries(job)})
         _check(job)
     except SkybandError as error:
         raise type(error)(f"{file.name}: {error.found}", error.expected, error.fix) from None
@@ -203,7 +235,10 @@ def _text(file: Path) -> str:
 def _check(job: Job) -> None:
     """What concerns more than one field, or needs more than a type."""
     _check_source(job)
-    _check_query(job.query, job.drain)
+    if isinstance(job, SharedJob):
+        _check_workload(job)
+    else:
+        _check_query(job.query, job.drain)
     _check_sink(job)
     _check_run(job)
     _check_places(job)
@@ -245,6 +280,47 @@ def _check_query(query: Query, drain: bool) -> None:
     if k > MOST:
         raise QueryError(f"query.k is {k:,}", f"at most {MOST:,}, Spark's own limit")
     safe_score(query.by)
+
+
+def _queries(job: SharedJob) -> Workload:
+    """The workload of a job, in which every query has a score."""
+    found = job.query.workload
+    if isinstance(found, list):
+        workload = Workload.of(found)
+    else:
+        file = job.home / found
+        yaml = file.suffix.lower() in (".yaml", ".yml")
+        workload = Workload.from_yaml(file) if yaml else Workload.from_csv(file)
+    default = job.query.by or SCORE
+    return Workload(
+        workload.queries,
+        {name: default if by == SCORE else by for name, by in workload.by.items()},
+    )
+
+
+def _check_workload(job: SharedJob) -> None:
+    from skyband.spark.question import MOST
+    from skyband.spark.workload.question import SharedAsked
+
+    asked = job.query.model_dump(exclude={"workload", "by"})
+    SharedAsked(job.queries, **asked, drain="marks" if job.drain else None).check()
+    for name, query in job.queries.queries.items():
+        if query.k > MOST:
+            raise QueryError(f"k of {name!r} is {query.k:,}", f"at most {MOST:,}")
+        safe_score(job.queries.by[name])
+
+
+def words(job: Job) -> str:
+    """The query of a job in words."""
+    from skyband.spark.asked import Asked
+
+    keys = job.query.partition_by or []
+    each = " and ".join([keys] if isinstance(keys, str) else keys)
+    if isinstance(job, SharedJob):
+        told, scores = str(job.queries), " or ".join(job.queries.scores[:3])
+    else:
+        told, scores = str(Asked(**job.query.model_dump()).query()), job.query.by
+    return f"{told} by {scores}" + (f", for each {each}" if each else "")
 
 
 def _check_sink(job: Job) -> None:

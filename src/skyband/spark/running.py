@@ -18,11 +18,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.spark import draining, failures, health, manifest, sinks, sources
 from skyband.spark.asked import Asked
-from skyband.spark.job import Job
+from skyband.spark.job import Job, SharedJob
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
 from skyband.spark.top_k import answer
+from skyband.spark.top_k_workload import answer_shared
+from skyband.spark.top_k_workload import checked as checked_workload
+from skyband.spark.workload.question import QUERY, SharedAsked, SharedQuestion
+from skyband.workload.queries import Workload
 
 _POLL = 0.2  # seconds
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
@@ -128,12 +132,10 @@ class Run:
                 if held is None:
                     sinks.check_new(self.spark, self.job)
                 self._adopt(held)
-            asked = Asked(**_asked(self.job, rows))
-            if not self.job.batch and asked.drainable:
-                asked = replace(asked, drain=self.drain)
+            drain, checkpoint = (None, None) if self.job.batch else (self.drain, self.checkpoint)
             with _noted(self.notes):
-                checked = question(rows, asked)
-            self._leaders = answer(rows, checked, self._read if self.job.batch else None)
+                checked = _checked(self.job, rows, drain, checkpoint)
+            self._leaders = _answer(rows, checked, self._read if self.job.batch else None)
             if not self.job.batch:
                 manifest.claim(self._leaders, self.checkpoint)
 
@@ -229,7 +231,7 @@ class Run:
 class Explained(NamedTuple):
     """A job that was checked against its columns, and not run."""
 
-    question: Question
+    question: Question | SharedQuestion
     leaders: DataFrame
     columns: str
     notes: list[str]
@@ -240,19 +242,41 @@ def explained(spark: SparkSession, job: Job) -> Explained:
     notes: list[str] = []
     try:
         rows = sources.rows(spark, job)
-        asked = _asked(job, rows)
         with _noted(notes):
-            checked = question(rows, Asked(**asked))
+            checked = _checked(job, rows)
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
-        return Explained(checked, answer(rows, checked), columns, notes)
+        return Explained(checked, _answer(rows, checked), columns, notes)
     except FAILURES as error:
         raise failures.reworded(error, None) from error
 
 
-def _asked(job: Job, rows: DataFrame) -> dict[str, Any]:
-    """The query of a job, its score checked against the columns."""
-    asked = job.query.model_dump()
-    return {**asked, "by": safe_score(asked["by"], rows.columns)}
+def _checked(
+    job: Job, rows: DataFrame, drain: str | None = None, checkpoint: str | None = None
+) -> Question | SharedQuestion:
+    """The query of a job, its scores checked against the columns.
+
+    ``drain`` is for streams that can be drained.
+    """
+    if not isinstance(job, SharedJob):
+        query = job.query.model_dump()
+        asked = Asked(**{**query, "by": safe_score(query["by"], rows.columns)})
+        return question(rows, replace(asked, drain=drain) if asked.drainable else asked)
+    by = {name: safe_score(score, rows.columns) for name, score in job.queries.by.items()}
+    shared = SharedAsked(
+        Workload(job.queries.queries, by),
+        **job.query.model_dump(exclude={"workload", "by"}),
+        checkpoint=checkpoint,
+    )
+    drainable = shared.like_one(shared.workload.scores).drainable
+    return checked_workload(rows, replace(shared, drain=drain) if drainable else shared)
+
+
+def _answer(
+    rows: DataFrame, checked: Question | SharedQuestion, counts: Observation | None = None
+) -> DataFrame:
+    if isinstance(checked, SharedQuestion):
+        return answer_shared(rows, checked, counts)
+    return answer(rows, checked, counts)
 
 
 @contextmanager
@@ -273,7 +297,10 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     if query["emit"] == "changes":
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
     shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(end, -rank, "score"), _ROWS)
+    best = F.max_by(shown, F.struct(end, *_tag(query), -rank, "score"), _ROWS)
+    if "workload" in query:  # of one query only
+        first = best[0][QUERY]
+        best = F.filter(best, lambda row: row[QUERY] == first)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
     return leaders.observe(
         name,
@@ -283,9 +310,14 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     )
 
 
+def _tag(query: dict[str, Any]) -> list[str]:
+    """The column that tells the queries of a workload apart."""
+    return [QUERY] if "workload" in query else []
+
+
 def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
     """The columns that a leaderboard has room for."""
-    fixed = ["window", *query["keys"], "rank", "score"]
+    fixed = ["window", *_tag(query), *query["keys"], "rank", "score"]
     fixed += ["change", "previous_rank"] if query["emit"] == "changes" else []
     plain = [
         field.name

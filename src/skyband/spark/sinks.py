@@ -15,6 +15,7 @@ from skyband.errors import QueryError
 from skyband.spark.aggregation import quoted
 from skyband.spark.job import Job
 from skyband.spark.sources import text
+from skyband.spark.workload.question import QUERY
 
 
 def start(leaders: DataFrame, job: Job, checkpoint: str) -> StreamingQuery:
@@ -98,12 +99,14 @@ def _options(job: Job) -> dict[str, str]:
 def _flat(leaders: DataFrame, job: Job) -> DataFrame:
     """CSV has no structures: the window becomes two columns. Kafka takes keys and values."""
     if job.sink.format.lower() == "kafka":
-        keys = leaders.schema["rank"].metadata["skyband"]["keys"]
+        query = leaders.schema["rank"].metadata["skyband"]
+        keys = [*([QUERY] if "workload" in query else []), *query["keys"]]
         end = F.col("window.end").alias("end")
         key = F.to_json(F.struct(end, *(F.col(quoted(name)) for name in keys), "rank"))
         return leaders.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"))
     if "csv" not in (job.sink.format.lower(), (job.sink.file_format or "").lower()):
         return leaders
     bounds = [F.col(f"window.{side}").alias(f"window_{side}") for side in ("start", "end")]
-    others = [F.col(quoted(name)) for name in leaders.columns[1:]]
-    return leaders.select(*bounds, *others)
+    at = leaders.columns.index("window")
+    columns = [F.col(quoted(name)) for name in leaders.columns]
+    return leaders.select(*columns[:at], *bounds, *columns[at + 1 :])

@@ -1,0 +1,129 @@
+"""Job files that ask a workload: ``skyband run`` and ``skyband explain``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from skyband.errors import QueryError
+from skyband.spark.job import SharedJob, load, words
+from tests.command_line import Runner
+from tests.spark import playing
+from tests.spark.playing import SECOND
+
+QUERIES = """name,k,window,slide,by
+wide,2,20 seconds,10 seconds,
+often,3,7 seconds,1 second,
+cheap,1,30 seconds,15 seconds,-price
+"""
+
+
+@pytest.fixture
+def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
+    query = {"by": "price", "time": "ts", "id": "id", "keep": "id", "delay": "0 seconds",
+             "workload": workload}  # fmt: skip
+    found = {
+        "source": {"format": "parquet", "path": "rows"},
+        "query": {**query, **more.pop("query", {})},
+        "sink": {"format": "parquet", "path": "out"},
+        "checkpoint": "checkpoint",
+        **more,
+    }
+    (folder / "rows").mkdir(exist_ok=True)
+    (folder / "queries.csv").write_text(QUERIES)
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    return file
+
+
+def rows(low: int, high: int) -> list[dict[str, Any]]:
+    """A row a second."""
+    return [
+        {"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "ab"[i % 2],
+         "price": float(i * 37 % 101)}
+        for i in range(low, high)
+    ]  # fmt: skip
+
+
+def test_a_job_names_its_queries(tmp_path: Path) -> None:
+    found = load(job(tmp_path))
+    assert isinstance(found, SharedJob)
+    assert dict(found.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
+    assert words(found) == (
+        "3 queries: windows of 7 seconds to 30 seconds, slides of 1 second to 15 seconds, "
+        "k of 1 to 3 by price or -price"
+    )
+    listed = load(job(tmp_path, [{"name": "a", "k": 2, "window": "1 minute"}]))
+    assert isinstance(listed, SharedJob)
+    assert list(listed.queries) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "more", "told"),
+    [
+        ("none.csv", {}, "there is no file"),
+        ([{"name": "a", "k": 2}], {}, "query 1 has no window"),
+        ([{"name": "a", "k": 2, "window": 5}], {}, "windows that count rows as they arrive"),
+        ([{"name": "a", "k": 2, "window": "5 s", "by": "now()"}], {}, "by uses 'now'"),
+        ([{"name": "a", "k": 200_000, "window": "5 s"}], {}, "k of 'a' is 200,000"),
+        ("queries.csv", {"query": {"k": 3}}, "query.k is not known"),
+        (5, {}, "query.workload is 5; expected a file of queries"),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, told: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        load(job(tmp_path, workload, **more))
+    assert told in str(caught.value)
+
+
+@pytest.mark.spark
+def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_path: Path) -> None:
+    playing.write(tmp_path / "rows", [rows(0, 60)])
+    first = run("run", job(tmp_path))
+    assert first.code == 0, first.err
+    assert "rows        60 read" in first.out
+    assert "often" in first.out  # the leaderboard is tagged
+    playing.write(tmp_path / "rows", [rows(0, 60), rows(60, 120)])
+    (tmp_path / "more.csv").write_text(QUERIES.replace("cheap,1", "dear,4"))
+    last = run("run", job(tmp_path, "more.csv", drain=True))
+    assert last.code == 0, last.err
+    assert "the stream is drained" in last.out
+    found = spark.read.parquet(str(tmp_path / "out"))
+    told = {(row["query"], row["count"]) for row in found.groupBy("query").count().collect()}
+    batch = job(tmp_path, checkpoint=None, trigger="batch", sink={"format": "parquet", "path": "a"})
+    text = yaml.safe_load(batch.read_text())
+    del text["checkpoint"]
+    batch.write_text(yaml.safe_dump(text))
+    assert run("run", batch).code == 0
+    every = spark.read.parquet(str(tmp_path / "a"))
+    for name in ("wide", "often"):
+        own, all = (part.filter(f"query = '{name}'") for part in (found, every))
+        assert own.exceptAll(all).isEmpty()
+        assert all.exceptAll(own).isEmpty()
+    assert {name for name, _ in told} == {"wide", "often", "cheap", "dear"}
+
+
+@pytest.mark.spark
+def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
+    playing.write(tmp_path / "rows", [rows(0, 10)])
+    file = job(tmp_path, query={"partition_by": "sector"})
+    ran = run("explain", file)
+    assert ran.code == 0, ran.err
+    assert "panes               1 second each, 30 in 30 seconds" in ran.out
+    assert "one aggregation, with the largest k of 3, and one processor per key" in ran.out
+    assert "2 scores, in one pass: price, -price" in ran.out
+    assert "about 11 open at a time, of 3 queries" in ran.out
+    assert "each query for itself would keep" in ran.out
+    (figures,) = json.loads(run("explain", file, "--json").out)
+    assert figures["queries"] == 3
+    assert figures["independent_candidates_per_key"] >= figures["candidates_per_key"]
