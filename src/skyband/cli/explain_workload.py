@@ -71,8 +71,7 @@ def _words(
 
 
 _REASONS = {
-    "independent": "one MinTopk for each query; there is nothing to share among one, and else it "
-    "was asked for by name",
+    "independent": "each query by itself: so few cost less alone, or it was asked for by name",
     "mtopband": "asked for by name: a ranked list for each view",
     "mtoplist": "asked for by name: one ranked list for all views, row by row",
     "mtopmerge": "one ranked list for all queries, brought up to date in bulk",

@@ -16,6 +16,9 @@ _CLASSES = {
     "mtopmerge": ("skyband.workload.mtopmerge", "MTopMerge"),
 }
 
+FEW = 4
+"""Queries that cost less by themselves, each with the algorithm that suits it best."""
+
 ALGORITHMS = ("independent", *_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` chooses by the number of queries."""
 
@@ -30,7 +33,7 @@ def build(name: str) -> Structure:
 def chosen(name: str, queries: int) -> str:
     """The algorithm for a number of queries; refuses unknown names."""
     if name == "auto":
-        return "mtopmerge" if queries > 1 else "independent"
+        return "mtopmerge" if queries > FEW else "independent"
     if not isinstance(name, str) or name not in ALGORITHMS:
         raise QueryError(
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"

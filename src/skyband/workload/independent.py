@@ -1,4 +1,4 @@
-"""Independent: one MinTopk for each query of a workload. What sharing is measured against."""
+"""Independent: one monitor for each query of a workload. What sharing is measured against."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from skyband.workload.sharing import Found, Sharing
 class Independent:
     """Answers each query by itself, in the way that :class:`Sharing` answers all of them.
 
+    Each has a MinTopk, as in the paper, or what the planner chooses for it (``algorithm="auto"``).
     Queries that come late get a structure of their own that knows where in the stream they began.
 
-    Complexity: that of MinTopk, times the number of queries.
+    Complexity: that of the algorithm, times the number of queries.
     """
 
-    def __init__(self, counted: bool, changes: bool, timed: bool) -> None:
+    def __init__(self, algorithm: str, counted: bool, changes: bool, timed: bool) -> None:
+        self.algorithm = algorithm
         self._kind = (counted, changes, timed)
         self.alone: dict[int, Monitor] = {}
         self.late: dict[int, Sharing] = {}
@@ -32,7 +34,7 @@ class Independent:
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         if complete_from is None:
-            self.alone[number] = Monitor(query, "mintopk")
+            self.alone[number] = Monitor(query, self.algorithm)
             return
         self.late[number] = Sharing("mtopmerge", *self._kind)
         self.late[number].add(number, query, complete_from)
@@ -51,8 +53,8 @@ class Independent:
         counted, changes, _ = self._kind
         found: list[Found] = []
         for number, monitor in self.alone.items():
-            if counted:
-                ranked = monitor.push(score, ids=id)
+            if counted:  # without ids of their own, rows are known by their arrival numbers
+                ranked = monitor.push(score, ids=None if id is seq else id)
             elif closed < FOREVER:
                 ranked = monitor.push(score, ids=id, times=at, watermark=closed)
             else:

@@ -55,6 +55,7 @@ class WorkloadMonitor:
         self._model = workload.model
         self._counted = workload.counted
         self.algorithm = chosen(algorithm, len(workload))
+        self._alone = "auto" if algorithm == "auto" else "mintopk"  # where nothing is shared
         self.names: list[str] = []
         self.queries: dict[str, TopK] = {}
         self.by: dict[str, str] = {}
@@ -77,7 +78,7 @@ class WorkloadMonitor:
     def _engine(self) -> Sharing | Independent:
         changes = self._model.emit == "changes"
         if self.algorithm == "independent":
-            return Independent(self._counted, changes, self._timed)
+            return Independent(self._alone, self._counted, changes, self._timed)
         return Sharing(self.algorithm, self._counted, changes, self._timed)
 
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
@@ -316,6 +317,7 @@ class WorkloadMonitor:
             {
                 "family": "workload",
                 "algorithm": self.algorithm,
+                "alone": self._alone,
                 "names": self.names,
                 "scores": list(self.scores),
                 "queries": [
@@ -353,7 +355,7 @@ class WorkloadMonitor:
     def _restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self._model = query_of(header["model"])
         self._counted = not isinstance(self._model.window, TimeWindow)
-        self.algorithm = header["algorithm"]
+        self.algorithm, self._alone = header["algorithm"], header["alone"]
         self.scores = tuple(header["scores"])
         self.dropped = Dropped(**header["dropped"])
         self._clock = Watermark(header["delay"])

@@ -11,6 +11,7 @@ from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, Rows, Structure
 from skyband.workload.views import (
+    BLOCK,
     COUNT,
     HEAD,
     NEWEST,
@@ -54,8 +55,8 @@ class MTopBand(Structure):
     Invariants: (1) each list is in rank order; (2) it holds the best k rows from its view's start
     on, as far as there are any; (3) an object is stored as long as a list holds it.
 
-    Complexity: O(v) per row for v views, and O(k) for each list that it enters; O(k) per answer.
-    Space: O(v k) references.
+    Complexity: O(v / 64) per row for v views, and O(k) for each list that it enters; O(k) per
+    answer. Space: O(v k) references.
 
     Reference: MTopS (2011), section 5, Figures 4 and 5.
 
@@ -202,34 +203,55 @@ def _room(state: State, cells: int) -> bool:
 @lean
 def _insert(state: State, score: float, seq: int, at: int, id: int) -> None:
     """Put a new row in all lists that it enters."""
-    held, cells = state.views, state.cells
+    held = state.views
     node = state.numbers[_FREE]
     if node == 0:
         node = state.numbers[_USED]
     state.score[node] = score
+    head, count = held.numbers[HEAD], held.numbers[COUNT]
     refs = 0
-    for view in range(held.numbers[HEAD], held.numbers[COUNT]):
-        k, filled, here = held.k[view], held.filled[view], held.held[view]
-        if k == 0:
+    for block in range(head >> BLOCK, ((count - 1) >> BLOCK) + 1):
+        if held.floor[block] > score:
             continue
-        if filled == k:
-            worst = cells[here + k - 1]
-            if state.score[worst] > score:
+        floor = np.inf
+        for view in range(max(block << BLOCK, head), min((block + 1) << BLOCK, count)):
+            if held.k[view] == 0:
                 continue
-            _release(state, worst)
-            filled -= 1
-        to = here + filled
-        while to > here and state.score[cells[to - 1]] <= score:
-            cells[to] = cells[to - 1]
-            to -= 1
-        cells[to] = node
-        held.filled[view] = filled + 1
-        refs += 1
+            if held.least[view] <= score:
+                _enter(state, view, node, score)
+                refs += 1
+            floor = min(floor, held.least[view])
+        held.floor[block] = floor
     if refs == 0:
         return
     _claim(state, node)
     state.seq[node], state.at[node], state.id[node] = seq, at, id
     state.refs[node] = refs
+
+
+@lean
+def _enter(state: State, view: int, node: int, score: float) -> None:
+    """Put a new row on the list of a view, in the place of its worst if it is full."""
+    held, cells = state.views, state.cells
+    k, filled, here = held.k[view], held.filled[view], held.held[view]
+    if filled == k:
+        filled -= 1
+        _release(state, cells[here + filled])
+    to = here + filled
+    while to > here and state.score[cells[to - 1]] <= score:
+        cells[to] = cells[to - 1]
+        to -= 1
+    cells[to] = node
+    held.filled[view] = filled + 1
+    _note_least(state, view)
+
+
+@lean
+def _note_least(state: State, view: int) -> None:
+    held = state.views
+    k = held.k[view]
+    if k > 0 and held.filled[view] == k:
+        held.least[view] = state.score[state.cells[held.held[view] + k - 1]]
 
 
 @lean
@@ -270,6 +292,7 @@ def _narrow(state: State, start: int, k: int) -> None:
         _release(state, state.cells[here + i])
     held.k[view] = k
     held.filled[view] = min(held.filled[view], k)
+    _note_least(state, view)
 
 
 @lean

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.radix import Radix, radix, sort_up, sortable
@@ -18,30 +19,30 @@ from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, Rows, Structure
 
-_FEW = 64  # waiting rows that an answer may sort by itself
+_FEW = 256  # waiting rows that an answer may sort by itself
 _BLOCK = 6  # bits: waiting rows in blocks of 64, each with its highest score
 
 
-class State(NamedTuple):
-    """Rows in order of arrival, and their slots in rank order; ``key`` sorts like the score.
+Slots = NDArray[np.int32]
 
-    ``list`` holds the slots of the rows that were merged, best first; ``best``, ``ids`` and
-    ``places`` are their scores, ids and places in that order. Rows in slots from
-    ``numbers[_MERGED]`` on wait; ``peaks`` are the highest scores of their blocks. ``limit`` is a
+
+class State(NamedTuple):
+    """Rows in order of arrival, and their slots in rank order.
+
+    ``list`` holds the slots of the rows that were merged, best first, and ``key`` numbers that sort
+    like their scores, in that order. Rows in slots from ``numbers[_MERGED]`` on wait, with their
+    keys; ``peaks`` are the highest scores of their blocks. ``limit`` is a
     score below which no row can matter, for rows at places before ``numbers[_UNTIL]``.
     """
 
     score: Floats
-    best: Floats
     key: Ints
     seq: Ints
     at: Ints
     id: Ints
-    list: Ints
-    ids: Ints
-    places: Ints
-    need: Ints
-    scratch: Ints
+    list: Slots
+    need: Slots
+    scratch: Slots
     peaks: Floats
     fresh: Ranked
     room: Radix
@@ -49,7 +50,7 @@ class State(NamedTuple):
     numbers: Ints
 
 
-_SIZE, _MERGED, _LISTED, _UNTIL, _WAITING = 0, 1, 2, 3, 4
+_SIZE, _MERGED, _UNTIL, _WAITING = 0, 1, 2, 3
 _ROW, _DUE, _WRITTEN = 0, 1, 2
 _NEVER = 1 << 62
 
@@ -76,13 +77,14 @@ class MTopMerge(Structure):
         room = 2 * self.waiting
         return State._make(
             [
-                *(np.zeros(room) for _ in range(2)),
-                *(np.zeros(room, np.int64) for _ in range(9)),
+                np.zeros(room),
+                *(np.zeros(room, np.int64) for _ in range(4)),
+                *(np.zeros(room, np.int32) for _ in range(3)),
                 np.full((self.waiting >> _BLOCK) + 1, -np.inf),
                 ranked(_FEW),
                 radix(self.waiting),
                 np.array([-np.inf]),
-                np.array([0, 0, 0, -_NEVER, self.waiting], np.int64),
+                np.array([0, 0, -_NEVER, self.waiting], np.int64),
             ]
         )
 
@@ -96,9 +98,9 @@ class MTopMerge(Structure):
         held = len(state.score)
         longer = [
             np.concatenate([column, np.zeros(held // 2 + self.waiting, column.dtype)])
-            for column in state[:11]
+            for column in state[:8]
         ]
-        self.state = State._make([*longer, *state[11:]])
+        self.state = State._make([*longer, *state[8:]])
 
     def forget(self, piece: Piece) -> None:
         """Merge what waits, whether it is worth it or not."""
@@ -198,21 +200,37 @@ def _answer(
 @lean
 def _from_list(state: State, start: int, k: int, target: Answers, to: int) -> int:
     """Write the best ``k`` rows of the list from ``start`` on; returns how many there were."""
-    taken, at, listed = 0, 0, state.numbers[_LISTED]
+    taken, at, listed = 0, 0, state.numbers[_MERGED]
+    first = _first_from(state, start)  # slots stand in the order of places
     while taken < k and at < listed:  # without a branch that the processor would have to guess
-        state.scratch[taken] = at
-        taken += 1 if state.places[at] >= start else 0
+        slot = state.list[at]
+        state.scratch[taken] = slot
+        taken += 1 if slot >= first else 0
         at += 1
     for i in range(taken):
-        target.score[to + i] = state.best[state.scratch[i]]
-        target.id[to + i] = state.ids[state.scratch[i]]
+        slot = state.scratch[i]
+        target.score[to + i] = state.score[slot]
+        target.id[to + i] = state.id[slot]
     if len(target.at) > 0:
         for i in range(taken):
-            target.at[to + i] = state.places[state.scratch[i]]
+            target.at[to + i] = state.at[state.scratch[i]]
     if len(target.seq) > 0:
         for i in range(taken):
-            target.seq[to + i] = state.seq[state.list[state.scratch[i]]]
+            target.seq[to + i] = state.seq[state.scratch[i]]
     return taken
+
+
+@lean
+def _first_from(state: State, start: int) -> int:
+    """The first slot of a merged row that is not before ``start``. O(log size)."""
+    low, high = 0, state.numbers[_MERGED]
+    while low < high:
+        middle = (low + high) >> 1
+        if state.at[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @lean
@@ -260,30 +278,34 @@ def _reaching(state: State, start: int, bound: float) -> bool:
 @entry
 def _merge(state: State, open: Windows, done: int) -> None:
     """Rank the waiting rows, merge them into the list, and forget what cannot win any more."""
-    numbers, room = state.numbers, state.room
-    merged, size = numbers[_MERGED], numbers[_SIZE]
-    waiting = size - merged
+    numbers, room, key = state.numbers, state.room, state.key
+    listed, size = numbers[_MERGED], numbers[_SIZE]
+    waiting = size - listed
     for i in range(waiting):
-        room.key[i] = state.key[merged + i]
-        room.item[i] = merged + i
+        room.key[i] = key[listed + i]
+        room.item[i] = listed + i
     other = sort_up(room, waiting)
-    key = room.other_key if other else room.key
-    item = room.other_item if other else room.item
-    listed = numbers[_LISTED]
-    i, j = 0, waiting - 1  # from the best down; of equal ones the newer stands last, and is first
-    for to in range(listed + waiting):
-        if j < 0 or (i < listed and state.key[state.list[i]] > key[j]):
-            state.scratch[to] = state.list[i]
-            i += 1
-        else:
-            state.scratch[to] = item[j]
-            j -= 1
-    _prune(state, listed + waiting, open, done)
+    new_key = room.other_key if other else room.key
+    new_slot = room.other_item if other else room.item
+    # from the worst up, in place; sorted upward, of equal keys the newer stands last: it is better
+    last = listed - 1
+    to = size - 1
+    for i in range(waiting):
+        fresh = new_key[i]
+        while last >= 0 and key[last] <= fresh:
+            key[to] = key[last]
+            state.list[to] = state.list[last]
+            to -= 1
+            last -= 1
+        key[to] = fresh
+        state.list[to] = new_slot[i]
+        to -= 1
+    _prune(state, open, done)
 
 
 @lean
-def _prune(state: State, count: int, open: Windows, done: int) -> None:
-    """Keep of the ranked slots in ``scratch`` the union of the predicted results.
+def _prune(state: State, open: Windows, done: int) -> None:
+    """Keep of the ranked rows the union of the predicted results.
 
     Windows whose oldest row is the same are alike but for k: ``need`` holds, by that row's slot,
     the largest. Down the ranking, such a window is *full* once k rows from its oldest on have been
@@ -292,7 +314,7 @@ def _prune(state: State, count: int, open: Windows, done: int) -> None:
     only become full, so the deciding one moves on in one direction, and each row is counted in once
     and out at most once: O(rows + windows).
     """
-    numbers, need, is_kept = state.numbers, state.need, state.list
+    numbers, need, is_kept = state.numbers, state.need, state.scratch
     size = numbers[_SIZE]
     begins = _needs(state, open, done)
     for slot in range(size):
@@ -300,25 +322,21 @@ def _prune(state: State, count: int, open: Windows, done: int) -> None:
     decides, met, kept = 0, 0, 0
     while decides < size and need[decides] == 0:
         decides += 1
-    lowest = np.inf
-    for place in range(count):
-        slot = state.scratch[place]
-        if slot < decides:
-            continue
-        if decides == size:
-            break
-        is_kept[slot] = 1
-        state.scratch[kept] = slot
-        kept += 1
-        met += 1
-        lowest = state.score[slot]
+    for place in range(size):  # no branch but the loop's: rows to keep are hard to guess
+        slot = state.list[place]
+        keep = 1 if slot >= decides else 0
+        state.list[kept] = slot
+        state.key[kept] = state.key[place]
+        is_kept[slot] = keep
+        kept += keep
+        met += keep
         while decides < size and need[decides] <= met:
             met -= is_kept[decides]
             decides += 1
     settled = kept > 0 and decides == size  # every window that holds a row is full
-    _compact(state, kept)
-    state.limit[0] = lowest if settled else -np.inf
+    state.limit[0] = state.score[state.list[kept - 1]] if settled else -np.inf
     numbers[_UNTIL] = begins if settled else -_NEVER
+    _compact(state, kept)
 
 
 @lean
@@ -342,26 +360,19 @@ def _needs(state: State, open: Windows, done: int) -> int:
 
 @lean
 def _compact(state: State, kept: int) -> None:
-    """Close the gaps between rows that are kept; ``scratch`` holds their slots in rank order."""
+    """Close the gaps between rows that are kept, by ``scratch``; the list follows."""
     numbers = state.numbers
     to = 0
     for slot in range(numbers[_SIZE]):
-        if state.list[slot] == 1:
-            state.score[to] = state.score[slot]
-            state.key[to] = state.key[slot]
-            state.seq[to] = state.seq[slot]
-            state.at[to] = state.at[slot]
-            state.id[to] = state.id[slot]
-            state.list[slot] = to
-            to += 1
+        state.score[to] = state.score[slot]
+        state.seq[to] = state.seq[slot]
+        state.at[to] = state.at[slot]
+        state.id[to] = state.id[slot]
+        keep = state.scratch[slot]
+        state.scratch[slot] = to
+        to += keep
     for place in range(kept):
-        state.scratch[place] = state.list[state.scratch[place]]
-    for place in range(kept):
-        slot = state.scratch[place]
-        state.list[place] = slot
-        state.best[place] = state.score[slot]
-        state.ids[place] = state.id[slot]
-        state.places[place] = state.at[slot]
+        state.list[place] = state.scratch[state.list[place]]
     for block in range(len(state.peaks)):
         state.peaks[block] = -np.inf
-    numbers[_SIZE] = numbers[_MERGED] = numbers[_LISTED] = kept
+    numbers[_SIZE] = numbers[_MERGED] = kept

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.jit import lean
-from skyband.order import Ints
+from skyband.order import Floats, Ints
 from skyband.workload.schedule import Windows
 
 
@@ -22,6 +22,8 @@ class Views(NamedTuple):
     ``k``        rows that it ranks, 0 once all its windows are answered
     ``filled``   rows that are predicted for it
     ``held``     the structure's own: a node, or where its list begins
+    ``least``    score of its worst predicted row, -inf as long as it is not full
+    ``floor``    per block of views, a bound that no ``least`` in it is below
     ``numbers``  first view that is not gone, views, newest place that was read
     """
 
@@ -29,24 +31,30 @@ class Views(NamedTuple):
     k: Ints
     filled: Ints
     held: Ints
+    least: Floats
+    floor: Floats
     numbers: Ints
 
 
 HEAD, COUNT, NEWEST = 0, 1, 2
+BLOCK = 6  # bits: 64 views in a block
 _BEFORE_ALL = -(1 << 62)
 
 
 def views(room: int) -> Views:
     """No views, and room for some."""
     numbers = np.array([0, 0, _BEFORE_ALL], np.int64)
-    return Views._make([*(np.zeros(room, np.int64) for _ in range(4)), numbers])
+    columns = (np.zeros(room, np.int64) for _ in range(4))
+    floor = np.full((room >> BLOCK) + 1, -np.inf)
+    return Views._make([*columns, np.zeros(room), floor, numbers])
 
 
 def with_room(held: Views) -> Views:
     """The same views, and room for as many more."""
     more = max(len(held.start), 16)
-    longer = [np.concatenate([column, np.zeros(more, np.int64)]) for column in held[:-1]]
-    return Views._make([*longer, held.numbers])
+    longer = [np.concatenate([column, np.zeros(more, column.dtype)]) for column in held[:5]]
+    floor = np.full((len(longer[0]) >> BLOCK) + 1, -np.inf)
+    return Views._make([*longer, floor, held.numbers])
 
 
 @lean
@@ -61,7 +69,10 @@ def lacks_view(held: Views) -> bool:
             held.k[to] = held.k[view]
             held.filled[to] = held.filled[view]
             held.held[to] = held.held[view]
+            held.least[to] = held.least[view]
             to += 1
+    for block in range(len(held.floor)):
+        held.floor[block] = -np.inf
     held.numbers[HEAD] = 0
     held.numbers[COUNT] = to
     return 2 * to > len(held.start)
@@ -91,6 +102,8 @@ def open_view(held: Views, start: int) -> int:
     held.k[view] = 0
     held.filled[view] = 0
     held.held[view] = 0
+    held.least[view] = -np.inf
+    held.floor[view >> BLOCK] = -np.inf
     held.numbers[COUNT] = view + 1
     return view
 
