@@ -104,17 +104,17 @@ def ranked_windows(
 
     ``out`` is a directory that does not exist yet.
     """
-    rows = spark.read.schema(ROWS).parquet(_uri(staged.rows))
+    rows = spark.read.schema(ROWS).parquet(uri(staged.rows))
     if staged.prune:
         rows = best_of_panes(rows, query)
     if staged.ends is not None:
-        rows = rows.unionByName(spark.read.schema(ROWS).parquet(_uri(staged.ends)))
+        rows = rows.unionByName(spark.read.schema(ROWS).parquet(uri(staged.ends)))
     changes = CHANGES if query.emit == "changes" else ""
     (
         rows.repartition("key")
         .sortWithinPartitions("key", "place", "row")
         .mapInArrow(answerer(query, algorithm), WINDOWS + changes)
-        .write.parquet(_uri(out))
+        .write.parquet(uri(out))
     )
     return _read(out, query)
 
@@ -155,9 +155,9 @@ def answerer(query: TopK, algorithm: str) -> Callable[[Batches], Batches]:
                 scores = np.array(np.from_dlpack(batch.column("score").fill_null(np.nan)))
                 for found in engine.push(
                     scores,
-                    keys=_own(batch, "key"),
-                    ids=_own(batch, "row"),
-                    times=_own(batch, "place"),
+                    keys=own(batch, "key"),
+                    ids=own(batch, "row"),
+                    times=own(batch, "place"),
                 ):
                     yield _written(found)
         for found in engine.finish():
@@ -166,7 +166,7 @@ def answerer(query: TopK, algorithm: str) -> Callable[[Batches], Batches]:
     return answer
 
 
-def _own(batch: pa.RecordBatch, name: str) -> Ints:
+def own(batch: pa.RecordBatch, name: str) -> Ints:
     """A column as an array that may be written to, as kernels want it."""
     return np.array(np.from_dlpack(batch.column(name)))
 
@@ -193,11 +193,11 @@ def _read(directory: Path, query: TopK) -> Iterator[tuple[Ints, Ranked]]:
     for file in sorted(directory.glob("*.parquet")):
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches():
-                yield _own(batch, "key"), _ranked(batch, query)
+                yield own(batch, "key"), _ranked(batch, query)
 
 
 def _ranked(batch: pa.RecordBatch, query: TopK) -> Ranked:
-    end = _own(batch, "end")
+    end = own(batch, "end")
     start = end - query.window.size
     timed = isinstance(query.window, TimeWindow)
     offsets = np.from_dlpack(batch.column("rows").offsets).astype(np.int64)
@@ -216,6 +216,6 @@ def _ranked(batch: pa.RecordBatch, query: TopK) -> Ranked:
     )
 
 
-def _uri(path: Path) -> str:
+def uri(path: Path) -> str:
     """A path of this machine, whatever Spark's own file system is."""
     return f"file:{path}"

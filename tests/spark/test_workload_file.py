@@ -1,0 +1,85 @@
+"""A file ranked by a workload on Spark: the same windows as the local engine's."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from skyband import TopK, Workload, WorkloadMonitor, last
+from skyband.spark.ranked_file import Staged
+from skyband.spark.workload.ranked_file import ranked_workload
+
+pytestmark = pytest.mark.spark
+
+
+def some_queries(counted: bool) -> Workload:
+    chance = random.Random(3)
+    found = {}
+    for number in range(20):
+        size = chance.randint(1, 90)
+        slide = chance.randint(1, size)
+        window = (
+            last(count=size, slide=slide, full=number % 3 == 0)
+            if counted
+            else last(time=size, slide=slide, offset=chance.randint(-5, 5))
+        )
+        found[f"q{number}"] = TopK(k=chance.choice([1, 3, 8]), window=window)
+    return Workload(found)
+
+
+def staged(home: Path, place: Any, score: Any, prune: bool, ends: bool) -> Staged:
+    """Files as the command line writes them: what cannot be ranked is left out."""
+    row, there = np.arange(len(score)), ~np.isnan(score)
+
+    def write(name: str, *columns: Any) -> Path:
+        names = ["key", "place", "row", "score"]
+        arrays = [pa.array(np.asarray(column)) for column in columns]
+        parquet.write_table(pa.table(dict(zip(names, arrays, strict=True))), home / name)
+        return home / name
+
+    key = np.zeros(len(score), np.int64)
+    rows = write("rows.parquet", key[there], place[there], row[there], score[there])
+    if not ends:
+        return Staged(rows, None, prune)
+    return Staged(
+        rows, write("ends.parquet", [0], [len(score) - 1], [1 << 62], [float("nan")]), prune
+    )
+
+
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize("counted", [False, True])
+def test_windows_are_those_of_the_local_engine(
+    spark: SparkSession, tmp_path: Path, counted: bool, prune: bool
+) -> None:
+    workload = some_queries(counted)
+    chance = np.random.default_rng(5)
+    score = chance.choice([np.nan, 1.0, 2.0, 3.0, 5.0, np.inf], 700)
+    at = np.cumsum(chance.choice([0, 0, 1, 2, 200], 700, p=[0.3, 0.2, 0.3, 0.19, 0.01])) - 50
+    monitor = WorkloadMonitor(workload)
+    if counted:
+        local = [monitor.push(score)]
+        files = staged(tmp_path, np.arange(700), score, prune, ends=True)
+    else:
+        monitor.push(score, ids=np.arange(700), times=at)
+        local = [monitor.finish()]
+        files = staged(tmp_path, at, score, prune, ends=False)
+    names = list(workload)
+    wanted = [
+        (name, w.start, w.end, w.score.tolist(), w.id.tolist())
+        for part in local
+        for name, w in part
+        if len(w)
+    ]
+    found = [
+        (names[query], w.start, w.end, w.score.tolist(), w.id.tolist())
+        for queries, ranked in ranked_workload(spark, files, workload, "auto", tmp_path / "out")
+        for query, w in zip(queries.tolist(), ranked, strict=True)
+    ]
+    assert found == wanted
