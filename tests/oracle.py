@@ -90,3 +90,51 @@ def changes(answers, slide, until=None):
     if before and before_end is not None and until is not None and before_end + slide <= until:
         reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
     return reports
+
+
+def dominates(one, other):
+    """Whether a point is nowhere worse than another, and somewhere better; less is better."""
+    return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
+
+
+def dominating(points, k):
+    """The k best (points dominated, id) of (point, place, id) triples; None is never ranked."""
+    alive = [o for o in points if o[0] is not None]
+    scored = [
+        (float(sum(dominates(point, other) for other, _, _ in alive)), place, id)
+        for point, place, id in alive
+    ]
+    return best(scored, k)
+
+
+def count_dominating(points, n, s, k, full=False):
+    """Every count window over a sequence of points (None: a row that cannot be ranked)."""
+    answers = []
+    for end in range(s, len(points) + 1, s):
+        if full and end < n:
+            continue
+        start = max(0, end - n)
+        objects = [(points[at], at, at) for at in range(start, end)]
+        answers.append(Answer(start, end, dominating(objects, k)))
+    return answers
+
+
+def time_dominating(points, times, size, slide, k, offset=0):
+    """Every time window that holds a point."""
+    there = [None if point is None else 0.0 for point in points]
+    windows = time_windows(there, times, size, slide, 1, offset)
+    return [
+        Answer(
+            window.start,
+            window.end,
+            dominating(
+                [
+                    (point, time, id)
+                    for id, (point, time) in enumerate(zip(points, times, strict=True))
+                    if window.start <= time < window.end
+                ],
+                k,
+            ),
+        )
+        for window in windows
+    ]

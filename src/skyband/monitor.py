@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,8 @@ class Monitor:
     [0, 4) 1. 9 (id 1), 2. 4 (id 2)
     """
 
+    family: ClassVar[str] = "topk"
+
     def __init__(
         self,
         query: TopK,
@@ -51,24 +53,15 @@ class Monitor:
         delay: Any = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(query, TopK):
-            raise QueryError(
-                f"query is {query!r}", "a TopK query", "write Monitor(TopK(k=10, ...))"
-            )
+        self._check(query)
         window = query.window
         timed = isinstance(window, TimeWindow)
         if delay is not None and not timed:
             raise QueryError("delay with a count window", "a time window", "leave delay out")
         self.query = query
         self.dropped = Dropped()
-        # with "auto" the first scores are kept until they tell whether they follow a trend
-        self._undecided = algorithm == "auto" and not options and not timed
-        if algorithm != "auto":
-            self.plan = Plan(algorithm, ("asked for by name",))
-        elif options:
-            self.plan = Plan("sap", ("options were given, and they are SAP's",))
-        else:
-            self.plan = plan(query)
+        self._undecided = False
+        self.plan = self._planned(algorithm, options)
         self._first: list[tuple[Floats, Floats]] = []
         self._clock = Watermark(delay_of(delay, window) if isinstance(window, TimeWindow) else None)
         self._options = dict(options or {})
@@ -77,6 +70,28 @@ class Monitor:
         self._arrived = 0  # rows pushed so far
         self._steps = TimeSteps(self._panes, farewell=query.emit == "changes")
         self._directory: Directory | None = Directory(timed=True) if timed else None
+
+    def _check(self, query: Any) -> None:
+        """Refuse what is no query of this family."""
+        if not isinstance(query, TopK):
+            raise QueryError(
+                f"query is {query!r}", "a TopK query", "write Monitor(TopK(k=10, ...))"
+            )
+
+    @classmethod
+    def _query_of(cls, found: Mapping[str, Any]) -> Any:
+        """The query of a snapshot."""
+        return query_of(found)
+
+    def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
+        """The algorithm that was asked for, or one that suits the query."""
+        if algorithm != "auto":
+            return Plan(algorithm, ("asked for by name",))
+        if options:
+            return Plan("sap", ("options were given, and they are SAP's",))
+        # the first scores are kept until they tell whether they follow a trend
+        self._undecided = isinstance(self.query.window, CountWindow)
+        return plan(self.query)
 
     @property
     def algorithm(self) -> Algorithm:
@@ -135,7 +150,7 @@ class Monitor:
             slide=window.slide,
             counted=counted,
             changes=query.emit == "changes",
-            weights=query.weights,
+            weights=getattr(query, "weights", None),
             options=self._options,
         )
 
@@ -355,7 +370,7 @@ class Monitor:
             start = np.maximum(start, 0)
         directory = self._directory
         places = None if directory is None else directory.places(seq)
-        changes = self.query.emit == "changes"
+        changes = self._algorithm.setting.changes
         return Ranked(
             window_start=start,
             window_end=end,
@@ -392,6 +407,13 @@ class Monitor:
         """The query, the algorithm and the reasons for it, in words."""
         return f"{self.query}\n{self.plan}"
 
+    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+        """What a family keeps besides the algorithm's state."""
+        return {}
+
+    def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`_own_arrays` gave."""
+
     def snapshot(self) -> bytes:
         """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
         arrays = {f"algorithm.{name}": v for name, v in self._algorithm.snapshot().items()}
@@ -409,8 +431,9 @@ class Monitor:
         }
         if directory is not None:
             arrays["directory"] = directory.columns
+        arrays |= self._own_arrays()
         header = {
-            "family": "topk",
+            "family": self.family,
             "algorithm": self.plan.algorithm,
             "undecided": self._undecided,
             "reasons": list(self.plan.reasons),
@@ -440,14 +463,16 @@ class Monitor:
         :class:`SnapshotError` names what differs.
         """
         header, arrays = snapshots.load(data)
-        if header.get("family") != "topk":
+        if header.get("family") != cls.family:
             raise SnapshotError(
-                f"a snapshot of family {header.get('family')!r}", "'topk'", "restore it elsewhere"
+                f"a snapshot of family {header.get('family')!r}",
+                f"{cls.family!r}",
+                "restore it elsewhere",
             )
         found = header["query"]
         if query is not None:
             require_same(found, describe(query))
-        monitor = cls(query_of(found), header["algorithm"], options=header["options"])
+        monitor = cls(cls._query_of(found), header["algorithm"], options=header["options"])
         clock = monitor._clock
         clock.delay, clock.at, clock.newest = (
             header[name] for name in ("delay", "watermark", "newest")
@@ -470,6 +495,7 @@ class Monitor:
             monitor._directory = Directory.of(arrays["directory"], header["directory"])
             monitor._directory.worth_pruning = header["worth_pruning"][1]
         pending.worth_pruning = header["worth_pruning"][0]
+        monitor._adopt(arrays)
         prefix = "algorithm."
         monitor._algorithm.restore(
             {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
-from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.query import CountWindow, TimeWindow, TopK, Window
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 1
@@ -72,7 +72,7 @@ def load(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         ) from None
 
 
-def describe(query: TopK) -> dict[str, Any]:
+def describe(query: Any) -> dict[str, Any]:
     """A query as plain JSON values."""
     kind = "count" if isinstance(query.window, CountWindow) else "time"
     described = dataclasses.asdict(query) | {"kind": kind}
@@ -81,14 +81,19 @@ def describe(query: TopK) -> dict[str, Any]:
 
 def query_of(found: Mapping[str, Any]) -> TopK:
     """The query that :func:`describe` described."""
-    window = (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
     weights = found["weights"]
-    return TopK(found["k"], window, found["emit"], None if weights is None else tuple(weights))
+    weights = None if weights is None else tuple(weights)
+    return TopK(found["k"], window_of(found), found["emit"], weights)
+
+
+def window_of(found: Mapping[str, Any]) -> Window:
+    """The window of a query that :func:`describe` described."""
+    return (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
 
 
 def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a snapshot of another query, naming the first field that differs."""
-    for field in ("kind", "k", "window", "emit", "weights"):
+    for field in ("kind", "k", "window", "emit", *sorted(wanted)):
         if found[field] != wanted[field]:
             raise SnapshotError(
                 f"a snapshot of a query with {field} = {found[field]!r}",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.changes import Changes
 from skyband.order import Floats, Ints
 from skyband.query import TopK
 from skyband.results import Ranked
 from skyband.workload import build
-from skyband.workload.changes import Changes
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
 from skyband.workload.structure import Answers, Rows
 
@@ -112,9 +112,7 @@ class Sharing:
         arrays |= {f"open.{name}": v for name, v in self.schedule.open._asdict().items()}
         arrays["opened"] = self.schedule.opened
         if self.changes is not None:
-            for number, columns in sorted(self.changes.reported.items()):
-                for name, column in zip(("score", "seq", "at", "id"), columns, strict=True):
-                    arrays[f"reported.{number}.{name}"] = column
+            arrays |= self.changes.arrays()
         return {"closed": self.schedule.closed}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -127,11 +125,7 @@ class Sharing:
         self.schedule.opened = arrays["opened"]
         self.schedule.closed = header["closed"]
         if self.changes is not None:
-            numbers = {int(name.split(".")[1]) for name in arrays if name.startswith("reported.")}
-            for number in numbers:
-                self.changes.reported[number] = tuple(  # type: ignore[assignment]
-                    arrays[f"reported.{number}.{name}"] for name in ("score", "seq", "at", "id")
-                )
+            self.changes.adopt(arrays)
 
 
 def _told(changes: Changes, windows: Windows, offsets: Ints, columns: Any) -> Any:

@@ -1,0 +1,29 @@
+"""Continuous top-k dominating queries: every algorithm of the field, one file each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from skyband.errors import QueryError
+
+if TYPE_CHECKING:
+    from skyband.topk.algorithm import Algorithm, Setting
+
+_CLASSES = {
+    "bfa": ("skyband.dominating.bfa", "Bfa"),
+}
+
+ALGORITHMS = tuple(_CLASSES)
+"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+
+
+def build(name: str, setting: Setting, width: int) -> Algorithm:
+    """Build an algorithm by name for so many dimensions; its kernels are imported only now."""
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise QueryError(
+            f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
+        )
+    module, cls = _CLASSES[name]
+    built: Algorithm = getattr(import_module(module), cls)(setting, width)
+    return built

@@ -1,0 +1,149 @@
+"""Continuous top-k dominating queries over the rows that are pushed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.changes import Changes
+from skyband.dominating import build
+from skyband.dominating.query import TopKDominating
+from skyband.errors import DataError, QueryError
+from skyband.intake import score_column
+from skyband.kernels.emission import Out
+from skyband.monitor import Monitor
+from skyband.order import Bools, Floats, Ints
+from skyband.panes import Steps
+from skyband.pending import Pending
+from skyband.planner import Plan
+from skyband.results import Ranked
+from skyband.snapshot import window_of
+
+
+class WaitingPoints(Pending):
+    """Maintains points that wait for the watermark; each of them matters to others' scores."""
+
+    def tidy(self) -> None:
+        """Nothing can be dropped."""
+
+
+class DominatingMonitor(Monitor):
+    """Answers one continuous top-k dominating query over the rows that are pushed into it.
+
+    >>> import numpy as np
+    >>> from skyband import last
+    >>> from skyband.dominating.monitor import DominatingMonitor
+    >>> from skyband.dominating.query import TopKDominating
+    >>> query = TopKDominating(2, [("price", "min"), ("stars", "max")], last(count=4))
+    >>> columns = {"price": np.array([9.0, 5.0, 7.0, 6.0]), "stars": np.array([1.0, 3.0, 4.0, 2.0])}
+    >>> for ranked in DominatingMonitor(query).push(columns):
+    ...     print(ranked)
+    [0, 4) 1. 2 (id 1), 2. 1 (id 3)
+    """
+
+    family = "dominating"
+    query: TopKDominating  # type: ignore[assignment]
+
+    def _check(self, query: Any) -> None:
+        if not isinstance(query, TopKDominating):
+            raise QueryError(
+                f"query is {query!r}", "a TopKDominating query", "write TopKDominating(k=10, ...)"
+            )
+
+    @classmethod
+    def _query_of(cls, found: Mapping[str, Any]) -> TopKDominating:
+        dimensions = [(name, way) for name, way in found["dimensions"]]
+        return TopKDominating(found["k"], dimensions, window_of(found), found["emit"])
+
+    def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
+        if algorithm != "auto":
+            return Plan(algorithm, ("asked for by name",))
+        return Plan("bfa", ("the only one so far",))
+
+    def _build(self) -> None:
+        width = len(self.query.dimensions)
+        # scores change as points come and go, so what changed is told from whole rankings
+        setting = replace(self._setting(), changes=False)
+        self._algorithm = build(self.plan.algorithm, setting, width)
+        self._pending = WaitingPoints(self._panes, self.query.k, width)
+        self._changes = Changes() if self.query.emit == "changes" else None
+
+    def _ranked(self, target: Out, steps: Steps) -> Ranked:
+        whole = super()._ranked(target, steps)
+        if self._changes is None:
+            return whole
+        return self._changes.of_windows(whole, target.rows.seq[: whole.rows])
+
+    def kept(self) -> Ints:
+        """Arrival numbers of the points that may still be reported, ascending."""
+        kept = self._algorithm.kept()
+        if self._changes is not None:
+            for _, seq, _, _ in self._changes.reported.values():
+                kept = np.union1d(kept, seq)
+        return kept
+
+    def _own_arrays(self) -> dict[str, NDArray[Any]]:
+        return {} if self._changes is None else self._changes.arrays()
+
+    def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        if self._changes is not None:
+            self._changes.adopt(arrays)
+
+    def push(  # type: ignore[override]
+        self, points: Any = None, *, ids: Any = None, times: Any = None, watermark: Any = None
+    ) -> Ranked:
+        """Take in a batch of rows and return the windows that it completes.
+
+        ``points`` are columns by the names of the dimensions (a mapping or an Arrow table), or a
+        matrix with a column per dimension. Rows in which an attribute is NULL or NaN are not
+        ranked, dominate nothing and are dominated by nobody; they are counted in :attr:`dropped`.
+        The rest is as in :meth:`skyband.Monitor.push`.
+        """
+        return super().push(points, ids=ids, times=times, watermark=watermark)
+
+    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
+        """Points with less being better; a score of 0, or NaN where an attribute is missing."""
+        names, signs = self.query.names, self.query.signs
+        columns = _columns(scores, names)
+        parts: list[Floats] = []
+        null: Bools | None = None
+        for name, values, sign in zip(names, columns, signs, strict=True):
+            part, missing = score_column(values, name)
+            if parts and len(part) != len(parts[0]):
+                raise DataError(
+                    f"{name} has {len(part)} rows, {names[0]} {len(parts[0])}", "equal lengths"
+                )
+            parts.append(part * sign)
+            if missing is not None:
+                null = missing if null is None else null | missing
+        matrix = np.ascontiguousarray(np.stack(parts, axis=1)) + 0.0  # -0.0 becomes 0.0
+        unranked = np.isnan(matrix).any(axis=1)
+        return matrix, np.where(unranked, np.nan, 0.0), null
+
+
+def _columns(points: Any, names: tuple[str, ...]) -> list[Any]:
+    """A column per dimension."""
+    if points is None:
+        return [np.empty(0) for _ in names]
+    if isinstance(points, np.ndarray):
+        if points.ndim != 2 or points.shape[1] != len(names):
+            raise DataError(
+                f"points of shape {points.shape}", f"(rows, {len(names)}): {', '.join(names)}"
+            )
+        return list(points.T)
+    if hasattr(points, "column_names"):
+        points = {name: points[name] for name in names if name in points.column_names}
+    if not isinstance(points, Mapping):
+        raise DataError(
+            f"points are {type(points).__name__}",
+            f"columns {', '.join(names)}, or a matrix",
+            "push({'price': column, ...})",
+        )
+    missing = [name for name in names if name not in points]
+    if missing:
+        raise DataError(f"no column {missing[0]!r}", f"columns {', '.join(names)}")
+    return [points[name] for name in names]

@@ -1,0 +1,84 @@
+"""Top-k dominating queries: the points that dominate the most others, without any scoring."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skyband.errors import QueryError
+from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window
+
+Direction = Literal["min", "max"]
+MOST = 16
+"""Dimensions at most."""
+
+
+@dataclass(frozen=True)
+class TopKDominating:
+    """The ``k`` points of each window that dominate the most others.
+
+    ``dimensions`` names the attributes and says which way is better: ``("price", "min")``. A point
+    dominates another if it is at least as good in all of them and better in one; its score is the
+    number of points of the window that it dominates.
+
+    >>> from skyband import last
+    >>> query = TopKDominating(
+    ...     k=3, dimensions=[("price", "min"), ("quality", "max")], window=last(count=100, slide=10)
+    ... )
+    >>> print(query)
+    top 3 dominating of the last 100 objects, every 10, by least price and most quality
+    """
+
+    k: int
+    dimensions: Sequence[tuple[str, Direction]]
+    window: Window
+    emit: Emit = "all"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
+            raise QueryError(f"k is {self.k!r}", "a whole number of at least 1", "write k=10")
+        if not isinstance(self.window, (CountWindow, TimeWindow)):
+            raise QueryError(
+                f"window is {self.window!r}", "a window", "write window=last(count=1000)"
+            )
+        if self.emit not in EMITS:
+            raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(name for name, _ in self.dimensions)
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """What to multiply attributes by so that less is better."""
+        return tuple(1.0 if way == "min" else -1.0 for _, way in self.dimensions)
+
+    def __str__(self) -> str:
+        parts = [f"{'least' if way == 'min' else 'most'} {name}" for name, way in self.dimensions]
+        by = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        changes = ", changes only" if self.emit == "changes" else ""
+        return f"top {self.k:,} dominating of {self.window}, by {by}{changes}"
+
+
+def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:
+    example = "write dimensions=[('price', 'min'), ('quality', 'max')]"
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
+        raise QueryError(f"dimensions are {given!r}", "names and directions", example)
+    found: list[tuple[str, Direction]] = []
+    for one in given:
+        if isinstance(one, str) or not isinstance(one, Sequence) or len(one) != 2:
+            raise QueryError(f"a dimension is {one!r}", "a name and a direction", example)
+        name, way = one
+        if not isinstance(name, str) or not name:
+            raise QueryError(f"a dimension is called {name!r}", "a name", example)
+        if way not in ("min", "max"):
+            raise QueryError(f"dimension {name!r} is {way!r}", "'min' or 'max'", example)
+        if name in (known for known, _ in found):
+            raise QueryError(f"dimension {name!r} is given twice", "each once")
+        found.append((name, way))
+    if len(found) > MOST:
+        raise QueryError(f"{len(found)} dimensions", f"{MOST} at most", "leave some out")
+    return tuple(found)
