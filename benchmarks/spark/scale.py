@@ -23,11 +23,14 @@ RATIO, K = 60, 100
 
 @dataclass(frozen=True)
 class Scale:
-    """The pane path on more cores, each in a process of its own; then over more keys."""
+    """The pane path on more cores, each in a process of its own; then over more keys.
+
+    Beside it Spark's own tumbling max: how far this machine's cores go at all.
+    """
 
     rows: int = 20_000_000
     keys: tuple[int, ...] = (100, 1_000, 10_000)
-    repeats: int = 2
+    repeats: int = 3
     name: str = field(default="spark_scale", init=False)
 
     @classmethod
@@ -46,26 +49,28 @@ class Scale:
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
             few = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
-            with report.progress("spark-scale", 2 + len(self.keys)) as step:
-                for count in sorted({1, cores}):
-                    found = _run(home, count, whole, few, 0, self.repeats)
-                    records.append({"cores": count, "keys": 0, **found})
-                    step(f"{count} cores")
+            with report.progress("spark-scale", 4 + len(self.keys)) as step:
+                for system in ("floor", "skyband"):
+                    for count in sorted({1, cores}):
+                        found = _run(home, system, count, whole, few, 0, self.repeats)
+                        records.append({"system": system, "cores": count, "keys": 0, **found})
+                        step(f"{system}, {count} cores")
                 for keys in self.keys:
                     rows = min(self.rows, 1_000_000)
                     part = stream.write(home / f"keys-{keys}", rows, 60 * rows, FILES, keys)
-                    found = _run(home, cores, part, part, keys, 1)
-                    records.append({"cores": cores, "keys": keys, **found})
+                    found = _run(home, "skyband", cores, part, part, keys, 1)
+                    records.append({"system": "skyband", "cores": cores, "keys": keys, **found})
                     step(f"{keys} keys")
         return records
 
     def show(self, records: list[Record], console: Console) -> None:
         """One table, then the goal."""
-        base = next((r["rows_per_s"] for r in records if not r["keys"]), None)
+        base = {r["system"]: r["rows_per_s"] for r in records if r["cores"] == 1}
         rows = [
             (
-                r["keys"] or "one ranking", r["cores"], r["rows"], r["seconds"], r["rows_per_s"],
-                None if r["keys"] else report.ratio(r["rows_per_s"], base),
+                r["keys"] or ("one ranking" if r["system"] == "skyband" else "tumbling max"),
+                r["cores"], r["rows"], r["seconds"], r["rows_per_s"],
+                None if r["keys"] else report.ratio(r["rows_per_s"], base.get(r["system"])),
                 r["candidates"], report.size(r["state_bytes"]),
                 None if not r["keys"] else r["state_bytes"] / r["keys"],
             )
@@ -76,7 +81,10 @@ class Scale:
             "keys", "cores", "rows", "s", "rows/s", "x one core", "candidates", "state",
             "bytes per key",
         )  # fmt: skip
-        note = "State of the candidates: what the last micro-batch wrote of it."
+        note = (
+            "Tumbling max: Spark's own, for how far more cores go on this machine. State of the "
+            "candidates: what the last micro-batch wrote of it."
+        )
         console.print(report.table(title, columns, rows, note))
 
     def draw(self, records: list[Record], folder: Path) -> list[Path]:
@@ -94,9 +102,12 @@ class Scale:
         return report.save(figure, folder, self.name)
 
 
-def _run(home: Path, cores: int, folder: Path, few: Path, keys: int, repeats: int) -> Record:
+def _run(
+    home: Path, system: str, cores: int, folder: Path, few: Path, keys: int, repeats: int
+) -> Record:
     """Measure in a process of its own, whose Spark has so many cores."""
-    words = [str(home), f"local[{cores},4]", str(folder), str(few), str(keys), str(repeats)]
+    numbers = [str(keys), str(repeats)]
+    words = [str(home), system, f"local[{cores},4]", str(folder), str(few), *numbers]
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.spark.scale", *words],
         stdout=subprocess.PIPE,
@@ -108,18 +119,18 @@ def _run(home: Path, cores: int, folder: Path, few: Path, keys: int, repeats: in
 
 
 def _measure(words: list[str]) -> Record:
-    from benchmarks.spark.systems import skyband, timed
+    from benchmarks.spark.systems import SYSTEMS, timed
     from benchmarks.spark.systems import stream as read
     from skyband.spark import session
 
-    home, master, folder, few, keys, repeats = words
+    home, system, master, folder, few, keys, repeats = words
     spark = session(master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home})
     more: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
     k = 10 if int(keys) else K
 
     def run(source: str) -> Any:
         rows = read(spark, Path(source), FILES // 2)
-        return timed(skyband(rows, RATIO, k, **more), Path(home) / "run")
+        return timed(SYSTEMS[system](rows, RATIO, k, **more), Path(home) / "run")
 
     run(few)
     best = min((run(folder) for _ in range(int(repeats))), key=lambda took: took.seconds)

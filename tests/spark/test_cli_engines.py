@@ -46,6 +46,25 @@ def both(run, *words, stdin=None):
     return local
 
 
+@pytest.mark.usefixtures("pruned")
+@pytest.mark.parametrize(
+    ("queries", "time"),
+    [
+        ("name,k,window,slide\na,2,40,15\nb,5,100,30\nc,1,7,7\n", []),
+        ("name,k,window,slide\na,2,8 s,3 s\nb,4,30 s,10 s\n", ["--time", "ts"]),
+    ],
+    ids=["counts", "times"],
+)
+def test_workloads(run, files, tmp_path, queries, time):
+    file = tmp_path / "queries.csv"
+    file.write_text(queries)
+    words = ["workload", files / "stream.parquet", "--queries", file, "--by", "price", *time]
+    local = run(*words, "--format", "csv", "--engine", "local")
+    assert local.code == 0
+    assert len(local.rows) > 50
+    assert run(*words, "--format", "csv", "--engine", "spark") == local
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     """300 rows with ties, NULL and NaN scores, NULL keys and times, and times in any order."""

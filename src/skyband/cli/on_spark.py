@@ -2,37 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
 from skyband.cli import progress
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import Question
 from skyband.cli.reading import Source
 from skyband.cli.staging import stage
-from skyband.cli.workload import Question as Workload
-from skyband.errors import QueryError
+from skyband.cli.workload import Question as WorkloadQuestion
 from skyband.query import TimeWindow
 
+if TYPE_CHECKING:
+    from skyband.order import Ints
+    from skyband.results import Ranked
+    from skyband.spark.ranked_file import Staged
 
-def rank_workload(source: Source, question: Workload, master: str | None) -> Leaderboard:
-    """Run a workload over a file on Spark."""
-    raise QueryError("a workload over a file on Spark", "--engine local", "add --engine local")
+    Answers = Iterator[tuple[Ints, Ranked]]
 
 
 def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
     """Run a query over a file: stage its rows, rank them on Spark, gather what was found."""
-    from skyband.spark.ranked_file import Staged, embedded, ranked_windows
+    from skyband.spark.ranked_file import ranked_windows
+
+    window = question.query.window
+    board = Leaderboard(isinstance(window, TimeWindow) and window.unit == "us")
+
+    def answers(spark: Any, staged: Staged, out: Path) -> Answers:
+        return ranked_windows(spark, staged, question.query, question.algorithm, out)
+
+    return _ranked(source, question, master, board, answers)
+
+
+def rank_workload(source: Source, question: WorkloadQuestion, master: str | None) -> Leaderboard:
+    """Run all queries of a workload over a file, in the same way."""
+    from skyband.spark.workload.ranked_file import ranked_workload
+
+    workload = question.workload
+    board = Leaderboard(question.timed, tuple(workload))
+    finest = min(workload.queries.values(), key=lambda query: query.window.slide)
+    widest = replace(finest, k=max(query.k for query in workload.queries.values()))
+    staging = Question(widest, question.algorithm, question.score, question.time, [])
+
+    def answers(spark: Any, staged: Staged, out: Path) -> Answers:
+        return ranked_workload(spark, staged, workload, question.algorithm, out)
+
+    return _ranked(source, staging, master, board, answers)
+
+
+def _ranked(
+    source: Source,
+    question: Question,
+    master: str | None,
+    board: Leaderboard,
+    answers: Callable[[Any, Staged, Path], Answers],
+) -> Leaderboard:
+    from skyband.spark.ranked_file import Staged, embedded
     from skyband.spark.sessions import require_java
 
     require_java()
-    window = question.query.window
-    board = Leaderboard(isinstance(window, TimeWindow) and window.unit == "us")
     with progress.rows_done("staging", source.known_rows) as watch:
         found = stage(source, question, watch)
     board.dropped = found.dropped
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
     with embedded(master, found.written) as spark, progress.waiting("ranking on Spark"):
         staged = Staged(found.rows, found.ends, found.prune)
-        answers = ranked_windows(spark, staged, question.query, question.algorithm, found.answers)
-        for keys, ranked in answers:
+        for keys, ranked in answers(spark, staged, found.answers):
             board.add(ranked, keys)
     board.close()
     return board
