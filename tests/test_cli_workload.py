@@ -103,7 +103,7 @@ def test_mistakes_are_told(run, files):
     asked = ["workload", trades, "--by", "price"]
     assert "there is no file" in run.fails(*asked, "--queries", files / "none.csv")
     assert "algorithm is 'sap'" in run.fails(*asked, *counts, "--algorithm", "sap")
-    assert "--time with windows that count rows" in run.fails(*asked, *counts, "--time", "ts")
+    assert "is 40 but --time ts is timestamps" in run.fails(*asked, *counts, "--time", "ts")
     assert "windows of time without --time" in run.fails(*asked, "--queries", files / "times.yaml")
     assert "no column 'prize'" in run.fails("workload", trades, "--by", "prize", *counts)
     (files / "by.csv").write_text("name,k,window,by\na,1,5,price\n")

@@ -52,8 +52,9 @@ def both(run, *words, stdin=None):
     [
         ("name,k,window,slide\na,2,40,15\nb,5,100,30\nc,1,7,7\n", []),
         ("name,k,window,slide\na,2,8 s,3 s\nb,4,30 s,10 s\n", ["--time", "ts"]),
+        ("name,k,window,slide\na,2,8,3\nb,4,30,10\n", ["--time", "tick"]),
     ],
-    ids=["counts", "times"],
+    ids=["counts", "times", "ticks"],
 )
 def test_workloads(run, files, tmp_path, queries, time):
     file = tmp_path / "queries.csv"

@@ -37,16 +37,13 @@ class Asked:
 def _read(path: str, time: str | None) -> Workload:
     """The workload in a CSV or YAML file, which must fit the other options."""
     yaml = Path(path).suffix.lower() in (".yaml", ".yml")
-    workload = Workload.from_yaml(path) if yaml else Workload.from_csv(path)
+    ticks = time is not None  # whole numbers are of the time column's own unit
+    workload = Workload.from_yaml(path, ticks) if yaml else Workload.from_csv(path, ticks)
     if workload.scores != (SCORE,):
         raise QueryError(
             f"{path} names scores of its own",
             "one score for all queries, from --by",
             "leave by out of the file, or use a job or Python for several scores",
-        )
-    if workload.counted and time is not None:
-        raise QueryError(
-            "--time with windows that count rows", "windows of time", "leave --time out"
         )
     if not workload.counted and time is None:
         raise QueryError(

@@ -91,16 +91,17 @@ class Workload:
         return tuple(dict.fromkeys(self.by.values()))
 
     @classmethod
-    def of(cls, records: Any) -> Workload:
+    def of(cls, records: Any, ticks: bool = False) -> Workload:
         """A workload from plain values: one mapping per query.
 
         Fields: ``name``, ``k``, ``window``, and optionally ``slide``, ``offset``, ``by``, ``full``.
-        Windows are durations such as ``"1 hour"``, or numbers of rows.
+        Windows are durations such as ``"1 hour"``, or numbers of rows; with ``ticks``, numbers of
+        the caller's own integer clock.
         """
         queries: dict[str, TopK] = {}
         by: dict[str, str] = {}
         for number, record in enumerate(records, start=1):
-            name, query, score = _query(record, number)
+            name, query, score = _query(record, number, ticks)
             if name in queries:
                 raise QueryError(
                     f"query {number} is called {name!r}, as one before", "names of their own"
@@ -111,7 +112,7 @@ class Workload:
         return cls(queries, by)
 
     @classmethod
-    def from_csv(cls, path: str | PathLike[str]) -> Workload:
+    def from_csv(cls, path: str | PathLike[str], ticks: bool = False) -> Workload:
         """A workload from a CSV file with the columns ``name,k,window,slide``, or more."""
         file = Path(path)
         with _readable(file).open(newline="", encoding="utf-8-sig") as lines:
@@ -125,10 +126,10 @@ class Workload:
                     f"add a column {missing[0]}",
                 )
             records = [_plain(row) for row in rows]
-        return _told(file, cls, records)
+        return _told(file, cls, records, ticks)
 
     @classmethod
-    def from_yaml(cls, path: str | PathLike[str]) -> Workload:
+    def from_yaml(cls, path: str | PathLike[str], ticks: bool = False) -> Workload:
         """A workload from a YAML file: a list of queries, or ``queries:`` and such a list."""
         import yaml
 
@@ -144,7 +145,7 @@ class Workload:
                 "queries:, each with name, k, window and slide",
                 "write - {name: a, k: 10, window: 1 hour, slide: 1 minute}",
             )
-        return _told(file, cls, records)
+        return _told(file, cls, records, ticks)
 
 
 def check_name(name: Any) -> None:
@@ -222,7 +223,7 @@ def _plain(row: Mapping[str | None, Any]) -> dict[str, Any]:
     return found
 
 
-def _query(record: Any, number: int) -> tuple[str, TopK, str | None]:
+def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None]:
     if not isinstance(record, Mapping):
         raise QueryError(
             f"query {number} is {record!r}", "fields", "write {name: a, k: 10, window: 1 hour}"
@@ -234,7 +235,7 @@ def _query(record: Any, number: int) -> tuple[str, TopK, str | None]:
     if missing:
         raise QueryError(f"query {number} has no {missing[0]}", "name, k and window")
     name, window = str(record["name"]), record["window"]
-    counted = isinstance(window, int) and not isinstance(window, bool)
+    counted = isinstance(window, int) and not isinstance(window, bool) and not ticks
     try:
         found = last(
             **{"count" if counted else "time": window},
@@ -255,8 +256,8 @@ def _readable(file: Path) -> Path:
     return file
 
 
-def _told(file: Path, cls: type[Workload], records: list[Any]) -> Workload:
+def _told(file: Path, cls: type[Workload], records: list[Any], ticks: bool) -> Workload:
     try:
-        return cls.of(records)
+        return cls.of(records, ticks)
     except QueryError as error:
         raise QueryError(f"{file.name}: {error.found}", error.expected, error.fix) from None
