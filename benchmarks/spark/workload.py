@@ -213,10 +213,11 @@ def _native(rows: Any, query: dict[str, Any]) -> Any:
 
     scored = rows.select("ts", "id", F.expr(SCORE).alias("score"))
     size, slide = f"{query['window']} minutes", f"{query['slide']} minutes"
+    shift = f"{-query['window'] % query['slide']} minutes"  # Spark aligns starts, Skyband ends
     best = F.max_by(F.struct("score", "id", "ts"), F.col("score"), query["k"])
     return (
         scored.withWatermark("ts", DELAY)
-        .groupBy(F.window("ts", size, slide))
+        .groupBy(F.window("ts", size, slide, shift))
         .agg(best.alias("best"))
     )
 

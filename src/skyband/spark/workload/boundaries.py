@@ -40,7 +40,7 @@ class Progression(NamedTuple):
 class Boundaries:
     """The ends of windows, and all places at which some window starts or ends.
 
-    Both are the fewest progressions that say so, or the finest grid that holds all of them, where
+    Both are the fewest progressions that say so, or the coarsest grid that holds all of them, where
     that is cheaper or there would be too many.
     """
 

@@ -6,7 +6,7 @@ k. Where queries rank by several scores, the same pass finds the best by each.
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Callable
 from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame
@@ -111,5 +111,5 @@ def _floor(at: Column, progression: Progression) -> Column:
     return (at - inside).cast("bigint")
 
 
-def _one_of(columns: list[Column], choose: object) -> Column:
-    return reduce(lambda one, other: choose(one, other), columns)  # type: ignore[operator]
+def _one_of(columns: list[Column], choose: Callable[..., Column]) -> Column:
+    return columns[0] if len(columns) == 1 else choose(*columns)
