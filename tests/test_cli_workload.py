@@ -78,7 +78,7 @@ def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
     )
     for name in ("short", "long, one", "twin"):
         assert name in ran.out
-    assert "The last window of all 3 queries; --format csv prints all" in ran.out
+    assert "The last window of each query; --format csv prints all" in ran.out
 
 
 def test_explain_tells_what_is_shared(run, files):
@@ -103,11 +103,16 @@ def test_mistakes_are_told(run, files):
     asked = ["workload", trades, "--by", "price"]
     assert "there is no file" in run.fails(*asked, "--queries", files / "none.csv")
     assert "algorithm is 'sap'" in run.fails(*asked, *counts, "--algorithm", "sap")
-    assert "is 40 but --time ts is timestamps" in run.fails(*asked, *counts, "--time", "ts")
+    assert "are numbers but --time ts holds timestamps" in run.fails(
+        *asked, *counts, "--time", "ts"
+    )
     assert "windows of time without --time" in run.fails(*asked, "--queries", files / "times.yaml")
     assert "no column 'prize'" in run.fails("workload", trades, "--by", "prize", *counts)
     (files / "by.csv").write_text("name,k,window,by\na,1,5,price\n")
     assert "names scores of its own" in run.fails(*asked, "--queries", files / "by.csv")
-    (files / "ticks.csv").write_text("name,k,window\na,1,5\n")
+    (files / "odd.csv").write_text("name,k,window\n[/x],1,5\n")
+    assert "[/x]" in run(*asked, "--queries", files / "odd.csv").out
+    (files / "latin.csv").write_bytes(b"name,k,window\n\xe9,1,5\n")
+    assert "not text in UTF-8" in run.fails(*asked, "--queries", files / "latin.csv")
     assert "--k with --queries" in run.fails("explain", *counts, "--k", 3)
     assert "--format is 'xml'" in run.fails(*asked, *counts, "--format", "xml")

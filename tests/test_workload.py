@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband import Monitor, SnapshotError, TopK, Workload, WorkloadMonitor, last
+from skyband import Monitor, QueryError, SnapshotError, TopK, Workload, WorkloadMonitor, last
 from skyband.workload import ALGORITHMS as NAMES
 from skyband.workload.mtopmerge import MTopMerge
 from tests.oracle import changes, count_windows, ranks, time_windows
@@ -135,33 +135,44 @@ def test_changes(algorithm, timed, seed):
     check(queries, chance_scores(chance, rows), times if timed else None, algorithm, cuts)
 
 
-def predicted(queries, scores, closed):
-    """Arrival numbers of the union of predicted results: the k best of each open window."""
-    found = set()
-    for query in queries.values():
-        window = query.window
-        first = -(-window.size // window.slide) if window.full else 1
-        for number in range(first, (closed + window.size) // window.slide + 1):
-            end = number * window.slide
-            start = max(end - window.size, 0)
-            if end > closed > start:
-                alive = [seq for seq in range(start, closed) if ranks(scores[seq])]
-                alive.sort(key=lambda seq: (scores[seq], seq), reverse=True)
-                found.update(alive[: query.k])
-    return sorted(found)
+def check_kept(monitor, scores, places):
+    """The structures keep the union of predicted results and nothing else, by each score."""
+    for engine in monitor._engines.values():
+        alive = {
+            seq: (score + 0.0, place)
+            for seq, (score, place) in enumerate(zip(scores, places, strict=True))
+            if ranks(score)
+        }
+        engine.check_invariants(alive)
 
 
 @pytest.mark.parametrize("algorithm", SHARED)
-@pytest.mark.parametrize("seed", range(10))
-def test_what_is_kept_is_the_union_of_predicted_results_and_nothing_else(algorithm, seed):
+@pytest.mark.parametrize("timed", [False, True])
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_kept_is_the_union_of_predicted_results_and_nothing_else(algorithm, timed, seed):
+    """After every push, with queries that come and go, and after a restart."""
     chance = random.Random(seed)
-    queries = some_queries(chance, True)
+    monitor = monitor_of(some_queries(chance, not timed), algorithm)
     scores = chance_scores(chance, 90)
-    monitor = monitor_of(queries, algorithm)
+    if timed:  # rows that are not ranked get no number there
+        scores = [0.5 if score != score else score for score in scores]
+    times = np.cumsum([chance.choice([0, 1, 1, 2, 15]) for _ in scores]).tolist()
     for low in range(0, len(scores), 7):
         high = min(low + 7, len(scores))
-        monitor.push(np.array(scores[low:high]))
-        assert monitor.kept()["score"].tolist() == predicted(queries, scores, high)
+        if low % 3 == 2 and len(monitor.queries) > 1:
+            monitor.remove(chance.choice(list(monitor.queries)))
+        if low % 4 == 1:
+            name, query = next(iter(some_queries(chance, not timed).items()))
+            monitor.add(f"{name} at {low}", query)
+        extra = {}
+        if timed:
+            until = times[high] if high < len(times) else times[-1] + 1
+            extra = {"times": np.array(times[low:high]), "watermark": until}
+        monitor.push(np.array(scores[low:high]), **extra)
+        fed = monitor._fed
+        check_kept(monitor, scores[:fed], times[:fed] if timed else range(fed))
+        if low % 5 == 0:
+            monitor = WorkloadMonitor.restore(monitor.snapshot())
 
 
 SIZES = st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(1, 9)).map(
@@ -382,3 +393,98 @@ def test_mistakes_are_told(mistake):
     single = Monitor(queries["a"]).snapshot()
     with pytest.raises(SnapshotError, match="family 'topk'"):
         WorkloadMonitor.restore(single)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_k_may_be_larger_than_anything(algorithm):
+    for k in (2**31, 2**40):
+        found = told(
+            [monitor_of({"a": TopK(k=k, window=last(count=5))}, algorithm).push([3.0] * 10)]
+        )
+        assert [len(window) for window in found["a"]] == [5, 5]
+    if algorithm != "independent":  # MinTopk makes room for k rows
+        monitor = monitor_of({"a": TopK(k=2**20, window=last(time=5))}, algorithm)
+        monitor.push([1.0, 2.0, 3.0], times=[0, 1, 9])
+        assert [len(window) for _, window in monitor.finish()] == [2, 1]
+
+
+def test_long_sparse_streams_take_no_more_room_than_their_answers():
+    rows = 4_000
+    queries = {f"q{i}": TopK(k=1000, window=last(time=3600 * (i + 1), slide=60)) for i in range(6)}
+    monitor = monitor_of(queries, "mtopmerge")
+    times = np.arange(rows) * 788
+    found = monitor.push(np.random.default_rng(0).random(rows), times=times, watermark=788 * rows)
+    assert 6 * rows * 788 / 60 * 0.99 < len(found) < 6 * rows * 788 / 60 * 1.01
+
+
+def test_pieces_do_not_show(monkeypatch):
+    """However few rows are scheduled at once."""
+    from skyband.workload import sharing
+
+    chance = random.Random(8)
+    monkeypatch.setattr(sharing, "_PIECE", 11)
+    for timed in (False, True):
+        scores = chance_scores(chance, 150)
+        times = np.cumsum([chance.choice([0, 0, 1, 5, 90]) for _ in scores]).tolist()
+        queries = some_queries(chance, not timed)
+        check(queries, scores, times if timed else None, "mtopmerge", [40, 41])
+
+
+def test_too_many_open_windows_are_refused_before_anything_is_taken_in():
+    many = {f"q{i}": TopK(k=1, window=last(time=10**9, slide=1)) for i in range(5)}
+    with pytest.raises(QueryError, match="5,000,000,005 windows open at a time"):
+        monitor_of(many, "mtopmerge")
+    monitor = monitor_of({"ok": TopK(k=1, window=last(time=10))}, "mtopmerge")
+    with pytest.raises(QueryError, match="use larger slides, or algorithm='independent'"):
+        monitor.add("long", many["q0"])
+    monitor.push([1.0, 2.0], times=[1, 2], watermark=10)
+    assert list(monitor.queries) == ["ok"]
+
+
+def test_few_queries_are_alone_and_many_are_shared():
+    query = TopK(k=1, window=last(count=100, slide=10))
+    long = TopK(k=1, window=last(count=10**4, slide=1))
+    for queries, algorithm in [
+        ([query] * 4, "independent"),
+        ([query] * 5, "mtopmerge"),
+        ([long] * 5, "independent"),
+        ([long] * 50, "mtopmerge"),
+    ]:
+        workload = Workload({f"q{i}": query for i, query in enumerate(queries)})
+        assert WorkloadMonitor(workload).algorithm == algorithm
+
+
+def test_waiting_rows_are_pruned_and_late_queries_know_it():
+    monitor = monitor_of({"a": TopK(k=2, window=last(time=60, slide=30))}, "mtopmerge")
+    rng = np.random.default_rng(4)
+    times, scores = rng.integers(0, 600, 200_000), rng.random(200_000)
+    monitor.push(scores, times=times)
+    assert len(monitor._pending) < 100
+    assert monitor.add("b", TopK(k=9, window=last(time=50, slide=50))) == (600, 650)
+    monitor.push([0.5], times=[620])
+    found = told([monitor.finish()])
+    wanted = time_windows([*scores.tolist(), 0.5], [*times.tolist(), 620], 60, 30, 2)
+    same(answers(found["a"]), wanted)
+    assert [(w.start, w.id.tolist()) for w in found["b"]] == [(600, [200_000])]
+
+
+def test_numbers_of_queries_that_are_gone_are_used_again():
+    query = TopK(k=1, window=last(count=2))
+    monitor = monitor_of({"a": query}, "mtopmerge")
+    for number in range(50):
+        monitor.push([float(number)])
+        monitor.add(f"b{number}", query)
+        monitor.remove(f"b{number}")
+    assert len(monitor.names) == 2
+
+
+def test_offsets_far_beyond_a_slide():
+    for offset in (2**61 + 5, -(2**61) - 3):
+        monitor = monitor_of(
+            {"a": TopK(k=1, window=last(time=7, slide=3, offset=offset))}, "mtopmerge"
+        )
+        monitor.push([1.0, 2.0], times=[0, 9])
+        near = offset % 3
+        same(
+            answers(told([monitor.finish()])["a"]), time_windows([1.0, 2.0], [0, 9], 7, 3, 1, near)
+        )

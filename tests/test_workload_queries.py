@@ -58,10 +58,14 @@ WRONG = {
     "name,k,window,slide\na,1,5,9\n": "query 'a': slide is 9, the window is 5",
     "name,k,window\na,1,soon\n": "query 'a': window is 'soon'",
     "name,k,window\na,1,5\nb,1,5 s\n": "query 'a' has windows of counts, 'b' of time",
-    "name,k,window,colour\na,1,5,red\n": "query 1 has 'colour'",
+    "name,k,window,colour\na,1,5,red\n": "leave out colour",
     "name,k,window\n,1,5\n": "query 1 has no name",
     "name,k,window\na,1,5,6\n": "behind its last column",
     "name,k,window\n": "at least one named query",
+    "name,k,k,window\na,1,2,5\n": "fix: leave out k",
+    "name,k,window\na,²,5\n": "k is '²'",
+    "name,k,window\na,--5,5\n": "k is '--5'",
+    "name,k,window,full\na,1,5,maybe\n": "full is 'maybe'",
 }
 
 
@@ -86,7 +90,11 @@ def test_other_mistakes_are_told(tmp_path):
         with pytest.raises(QueryError, match=said):
             Workload.from_yaml(tmp_path / "q.yaml")
     query = TopK(k=1, window=last(count=5))
+    with pytest.raises(QueryError, match="records are 5"):
+        Workload.of(5)
     for queries, by, said in [
+        ({"a": query}, None, "by is None"),
+        ({"a": query}, {"a": 5}, "ranks by 5"),
         ({}, {}, "at least one"),
         ({"": query}, {}, "is called ''"),
         ({"a": 5}, {}, "query 'a' is 5"),

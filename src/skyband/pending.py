@@ -25,6 +25,7 @@ class Pending:
         self.time = np.empty(0, np.int64)
         self.attributes = np.empty((0, width))
         self.worth_pruning = max(65_536, 4 * k)
+        self.pruned = -(1 << 62)  # of rows before this time only the best of panes are left
         self._fresh: list[tuple[Floats, Ints, Ints, Floats]] = []
         self._waiting = 0
 
@@ -88,6 +89,8 @@ class Pending:
     def _prune(self) -> None:
         """Keep the k best of each pane: nobody else can be an answer."""
         panes = self.panes
+        if len(self.time):
+            self.pruned = max(self.pruned, int(self.time.max()) + 1)
         enter, leave = panes.first_windows(self.time), panes.last_windows(self.time)
         order = np.lexsort((-self.id, -self.time, -self.score, leave, enter))
         fresh = np.ones(len(order), dtype=np.bool_)

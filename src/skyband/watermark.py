@@ -65,6 +65,8 @@ def delay_of(delay: Any, window: TimeWindow) -> int | None:
         )
     else:
         amount = microseconds(delay, "delay")
-    if amount < 0:
-        raise QueryError(f"delay is {delay!r}", "at least zero", "write delay='0 seconds'")
+    if not 0 <= amount < FOREVER:
+        raise QueryError(
+            f"delay is {delay!r}", "at least zero, below 2**62", "write delay='0 seconds'"
+        )
     return amount

@@ -238,9 +238,9 @@ def workload(
     Example: skyband workload trades.parquet --queries queries.csv --by price --time ts
     """
     from skyband.cli import top, workload
-    from skyband.workload import chosen
+    from skyband.workload import known
 
-    chosen(algorithm, 2)
+    known(algorithm)
     asked = workload.Asked(queries, by, time, algorithm)
     workload.run(file, asked, top.Engine(engine, master), format, out)
 
@@ -311,7 +311,7 @@ def explain(
     from skyband.cli import explain as command
     from skyband.cli import options
 
-    given = [by, last, time, window, slide, offset, full, partition_by]
+    given = [by, last, time, window, slide, offset, full, partition_by, queries]
     if command.is_job(file, physical, any(given) or (k, emit, algorithm) != ("10", "all", "auto")):
         from skyband.cli import explain_job
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _WIDEST = 28  # of a column
 _MOST_ROWS = 20  # of a window, unless the terminal is higher
 _MOST_WINDOWS = 5
+_LOOKED_AT = 100_000  # windows, for the last one of each query
 _FRAME = 5  # lines of a table besides its rows
 _COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
 
@@ -67,7 +68,7 @@ def _draw(
             ("score", [_rounded(board.scores[place]) for place in used]),
             ("row", [f"{board.rows[place]:,}" for place in used]),
             *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
-            *((("query", [window.query for window in shown]),) if board.queries else ()),
+            *((("query", [w.query[:_WIDEST] for w in shown]),) if board.queries else ()),
         )
     )
     fitting, hidden = _fitting(cells, names, used, console.width - lead, len(keys))
@@ -102,7 +103,7 @@ def _last(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
 def _last_of_each(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
     """The last window of each query, of as many queries as fit."""
     found: dict[str, Window] = {}
-    for window in _windows(board, order[::-1]):
+    for window in _windows(board, order[: -_LOOKED_AT - 1 : -1]):
         found.setdefault(window.query, window)
         if len(found) == len(board.queries):
             break
@@ -156,7 +157,7 @@ def _table(
     first = windows[0]
     table = Table(title=f"{tell(first.start)} to {tell(first.end)}", title_justify="left")
     if board.queries:
-        table.add_column("query", no_wrap=True)
+        table.add_column("query", max_width=_WIDEST, no_wrap=True, overflow="ellipsis")
     table.add_column("rank", justify="right", style="bold")
     if changes:
         table.add_column("was", justify="right")
@@ -181,7 +182,7 @@ def _table(
                 what = happened(rank, previous)
                 told = [str(previous or ""), Text(what, _COLOURS[what])]
             table.add_row(
-                *([window.query] if board.queries else []),
+                *([Text(window.query)] if board.queries else []),
                 str(rank or ""),
                 *told,
                 _rounded(board.scores[place]),
@@ -196,8 +197,8 @@ def _table(
 
 def _notes(shown: int, all: int, hidden: list[str], keyed: bool, queries: int) -> Iterator[str]:
     if queries:
-        some = f"{shown:,} of {queries:,}" if shown < queries else f"all {queries:,}"
-        yield f"The last window of {some} queries; --format csv prints all {all:,} windows."
+        some = f"{shown:,} of {queries:,} queries" if shown < queries else "each query"
+        yield f"The last window of {some}; --format csv prints all {all:,} windows."
     elif shown < all:
         each = " (a key's own window counts)" if keyed else ""
         yield f"The last {shown:,} of {all:,} windows{each}; --format csv prints all of them."

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skyband.cli import expressions, options, progress, top
+from skyband.cli import expressions, progress, top
 from skyband.cli.cells import Cells, cells
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import own, require_reach
@@ -76,9 +76,22 @@ def question(source: Source, asked: Asked) -> Question:
     if asked.time is not None:
         found = expressions.time(source, asked.time)
         if found.integers is not None:
-            options.require_unit(workload.model.window, found.integers, asked.time)
+            _require_unit(asked, workload.model.window, found.integers)
         time = found.sql
     return Question(workload, asked.algorithm, score, time)
+
+
+def _require_unit(asked: Asked, window: Any, integers: bool) -> None:
+    """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
+    ticks = isinstance(window, TimeWindow) and window.unit == "tick"
+    if ticks != integers:
+        found, wanted = ("durations", "numbers") if integers else ("numbers", "durations")
+        holds = "whole numbers" if integers else "timestamps"
+        raise QueryError(
+            f"windows in {asked.queries} are {found} but --time {asked.time} holds {holds}",
+            wanted,
+            "write window 3600" if integers else "write window 1 hour",
+        )
 
 
 def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
+    from skyband.query import TopK
     from skyband.workload.structure import Structure
 
 _CLASSES = {
@@ -18,6 +20,8 @@ _CLASSES = {
 
 FEW = 4
 """Queries that cost less by themselves, each with the algorithm that suits it best."""
+
+_LONG = 1_000  # slides in a window
 
 ALGORITHMS = ("independent", *_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` chooses by the number of queries."""
@@ -30,10 +34,23 @@ def build(name: str) -> Structure:
     return built
 
 
-def chosen(name: str, queries: int) -> str:
-    """The algorithm for a number of queries; refuses unknown names."""
+def chosen(name: str, queries: Collection[TopK]) -> str:
+    """The algorithm for some queries; refuses unknown names.
+
+    A shared structure pays for every open window: where windows are many slides long, it takes
+    more queries to make up for that.
+    """
     if name == "auto":
-        return "mtopmerge" if queries > FEW else "independent"
+        windows = sum(query.window.size / query.window.slide for query in queries)
+        enough = FEW * max(1.0, windows / len(queries) / _LONG)
+        return "mtopmerge" if len(queries) > enough else "independent"
+    return known(name)
+
+
+def known(name: str) -> str:
+    """The name of an algorithm, or ``auto``; refuses others."""
+    if name == "auto":
+        return name
     if not isinstance(name, str) or name not in ALGORITHMS:
         raise QueryError(
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"

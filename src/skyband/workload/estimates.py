@@ -45,8 +45,8 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
         len(queries),
         max(query.k for query in queries),
         windows,
-        min(windows, sum(-(-longest // slide) for slide, _ in starts)),
-        sum(-(-longest // slide) for slide, _ in starts | ends),
+        min(windows, longest, sum(-(-longest // slide) for slide, _ in starts)),
+        min(longest, sum(-(-longest // slide) for slide, _ in starts | ends)),
         math.ceil(min(_together(workload, rate), own)),
         math.ceil(own),
     )

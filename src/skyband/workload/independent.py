@@ -20,7 +20,7 @@ class Independent:
     """Answers each query by itself, in the way that :class:`Sharing` answers all of them.
 
     Each has a MinTopk, as in the paper, or what the planner chooses for it (``algorithm="auto"``).
-    Queries that come late get a structure of their own that knows where in the stream they began.
+    Queries that come late share a structure, which knows where in the stream each began.
 
     Complexity: that of the algorithm, times the number of queries.
     """
@@ -29,24 +29,26 @@ class Independent:
         self.algorithm = algorithm
         self._kind = (counted, changes, timed)
         self.alone: dict[int, Monitor] = {}
-        self.late: dict[int, Sharing] = {}
+        self.late = Sharing("mtopmerge", counted, changes, timed)
+        self._late: set[int] = set()
 
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         if complete_from is None:
             self.alone[number] = Monitor(query, self.algorithm)
             return
-        self.late[number] = Sharing("mtopmerge", *self._kind)
-        self.late[number].add(number, query, complete_from)
+        self.late.add(number, query, complete_from)
+        self._late.add(number)
 
     def remove(self, number: int) -> None:
         """Forget a query."""
         if self.alone.pop(number, None) is None:
-            del self.late[number]
+            self.late.remove(number)
+            self._late.remove(number)
 
     def first_complete(self, number: int) -> tuple[int, int]:
         """Bounds of the first window of a query that will be answered."""
-        return self.late[number].first_complete(number)
+        return self.late.first_complete(number)
 
     def push(self, score: Floats, seq: Ints, at: Ints, id: Ints, closed: int) -> list[Found]:
         """Take in rows in sequence; answer what ends at the place ``closed`` or before."""
@@ -64,41 +66,37 @@ class Independent:
                 ranked = _without_empty(ranked)
             if len(ranked):
                 found.append((np.full(len(ranked), number, np.int64), ranked))
-        for sharing in self.late.values():
-            found += sharing.push(score, seq, at, id, closed)
+        if self._late:
+            found += self.late.push(score, seq, at, id, closed)
         return found
 
     def kept(self) -> Ints:
         """Ascending arrival numbers of the rows that may still win, for queries over counts."""
         parts = [monitor.kept() for monitor in self.alone.values()]
-        parts += [sharing.kept() for sharing in self.late.values()]
+        parts += [self.late.kept()] if self._late else []
         return np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
 
     def state_bytes(self) -> int:
         """Bytes of memory that the states occupy."""
         alone = sum(monitor.state_bytes() for monitor in self.alone.values())
-        return alone + sum(sharing.state_bytes() for sharing in self.late.values())
+        return alone + (self.late.state_bytes() if self._late else 0)
 
     def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         """The state as plain values and named arrays."""
-        header: dict[str, Any] = {"late": {}}
-        arrays: dict[str, NDArray[Any]] = {
-            f"alone.{number}": np.frombuffer(monitor.snapshot(), np.int8)
-            for number, monitor in self.alone.items()
-        }
-        for number, sharing in self.late.items():
-            header["late"][str(number)], own = sharing.snapshot()
-            arrays |= {f"late.{number}.{name}": array for name, array in own.items()}
+        header, arrays = self.late.snapshot() if self._late else ({}, {})
+        arrays = {f"late.{name}": array for name, array in arrays.items()}
+        for number, monitor in self.alone.items():
+            arrays[f"alone.{number}"] = np.frombuffer(monitor.snapshot(), np.int8)
         return header, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replace the state by one that :meth:`snapshot` gave; the queries are there already."""
         for number in self.alone:
             self.alone[number] = Monitor.restore(arrays[f"alone.{number}"].tobytes())
-        for number, sharing in self.late.items():
-            prefix = f"late.{number}."
+        if self._late:
+            prefix = "late."
             own = {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
-            sharing.restore(header["late"][str(number)], own)
+            self.late.restore(header, own)
 
 
 def _without_empty(ranked: Ranked) -> Ranked:

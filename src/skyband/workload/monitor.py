@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from skyband.workload import chosen
 from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query
 from skyband.workload.results import RankedByQuery, in_order
+from skyband.workload.schedule import OPEN
 from skyband.workload.sharing import Found, Sharing
 
 
@@ -54,7 +56,8 @@ class WorkloadMonitor:
             raise QueryError("delay with count windows", "time windows", "leave delay out")
         self._model = workload.model
         self._counted = workload.counted
-        self.algorithm = chosen(algorithm, len(workload))
+        self.algorithm = chosen(algorithm, workload.queries.values())
+        self._check_open(workload.queries.values())
         self._alone = "auto" if algorithm == "auto" else "mintopk"  # where nothing is shared
         self.names: list[str] = []
         self.queries: dict[str, TopK] = {}
@@ -67,6 +70,7 @@ class WorkloadMonitor:
         timed = isinstance(window, TimeWindow)
         self._clock = Watermark(delay_of(delay, window) if isinstance(window, TimeWindow) else None)
         self._pending = Pending(Panes(1, 1), 1, len(self.scores) if timed else 0)
+        self._free: list[int] = []  # numbers of queries that are gone
         self._arrived = 0
         self._fed = 0  # rows that were released to the engines
         self._closed = -FOREVER  # every window that ends here or before is answered
@@ -74,6 +78,7 @@ class WorkloadMonitor:
         self._engines = {score: self._engine() for score in self.scores}
         for name, query in workload.queries.items():
             self._admit(name, query, workload.by[name], None)
+        self._note_panes()
 
     def _engine(self) -> Sharing | Independent:
         changes = self._model.emit == "changes"
@@ -81,10 +86,35 @@ class WorkloadMonitor:
             return Independent(self._alone, self._counted, changes, self._timed)
         return Sharing(self.algorithm, self._counted, changes, self._timed)
 
+    def _check_open(self, queries: Iterable[TopK]) -> None:
+        """Refuse windows that are so many slides long that nobody could keep their books."""
+        windows = sum(query.window.size // query.window.slide + 1 for query in queries)
+        if self.algorithm != "independent" and windows > OPEN:
+            raise QueryError(
+                f"{windows:,} windows open at a time",
+                f"{OPEN:,} at most for {self.algorithm}",
+                "use larger slides, or algorithm='independent'",
+            )
+
+    def _note_panes(self) -> None:
+        """Tell waiting rows the finest grid that holds all window bounds, and the largest k."""
+        windows = [query.window for query in self.queries.values()]
+        if not windows or self._counted:
+            return
+        first = getattr(windows[0], "offset", 0)
+        lengths = [n for w in windows for n in (w.size, w.slide, getattr(w, "offset", 0) - first)]
+        cell = math.gcd(*lengths)
+        self._pending.panes = Panes(cell, cell, first)
+        self._pending.k = max(query.k for query in self.queries.values())
+
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
-        number = len(self.names)
+        if self._free:
+            number = self._free.pop()
+            self.names[number] = name
+        else:
+            number = len(self.names)
+            self.names.append(name)
         self._engines[by].add(number, query, complete_from)
-        self.names.append(name)
         self._numbers[name] = number
         self._since[name] = complete_from
         self.queries[name], self.by[name] = query, by
@@ -118,17 +148,23 @@ class WorkloadMonitor:
         by = by or self.scores[0]
         if by not in self.scores:
             raise QueryError(f"query {name!r} ranks by {by!r}", f"one of {', '.join(self.scores)}")
-        place = self._arrived if self._counted else self._closed
-        self._admit(name, query, by, place if self._fed else None)
-        return self._engines[by].first_complete(self._numbers[name]) if self._fed else None
+        self._check_open([*self.queries.values(), query])
+        place = self._arrived if self._counted else max(self._closed, self._pending.pruned)
+        late = self._fed > 0 or self._pending.pruned > -FOREVER
+        self._admit(name, query, by, place if late else None)
+        self._note_panes()
+        return self._engines[by].first_complete(self._numbers[name]) if late else None
 
     def remove(self, name: str) -> None:
         """Remove a query; the others are not touched."""
         if name not in self.queries:
             raise QueryError(
-                f"there is no query {name!r}", f"one of {', '.join(list(self.queries)[:10])}"
+                f"there is no query {name!r}",
+                f"one of {', '.join(list(self.queries)[:10])}" if self.queries else "none is left",
             )
-        self._engines[self.by[name]].remove(self._numbers.pop(name))
+        number = self._numbers.pop(name)
+        self._engines[self.by[name]].remove(number)
+        self._free.append(number)
         del self.queries[name], self.by[name], self._since[name]
 
     def push(
@@ -136,8 +172,9 @@ class WorkloadMonitor:
     ) -> RankedByQuery:
         """Take in a batch of rows and return the windows that it completes, of all queries.
 
-        ``scores`` is a column, or one column by the name of each score if there are several. The
-        rest is as in :meth:`skyband.Monitor.push`.
+        ``scores`` is a column, or one column by the name of each score if there are several; then
+        :attr:`dropped` counts a row once for each score that it lacks. The rest is as in
+        :meth:`skyband.Monitor.push`.
 
         Raises :class:`DataError` before anything is taken in.
         """
@@ -250,6 +287,8 @@ class WorkloadMonitor:
         rows = np.flatnonzero(keep)
         matrix = np.stack([column[rows] for column in columns], axis=1)
         self._pending.add(columns[0][rows], ids[rows], times[rows], matrix)
+        if len(columns) == 1 and self.queries:  # by several scores more than the best may matter
+            self._pending.tidy()
 
     def _close(self, until: int) -> RankedByQuery:
         """Answer the windows that end at or before the watermark."""
@@ -295,8 +334,9 @@ class WorkloadMonitor:
         return {score: engine.kept() for score, engine in self._engines.items()}
 
     def state_bytes(self) -> int:
-        """Bytes of memory that the states of the engines occupy."""
-        return sum(engine.state_bytes() for engine in self._engines.values())
+        """Bytes of memory that the states of the engines, and waiting rows, occupy."""
+        waiting = len(self._pending) * 8 * (3 + len(self.scores))
+        return waiting + sum(engine.state_bytes() for engine in self._engines.values())
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
@@ -333,6 +373,9 @@ class WorkloadMonitor:
                 "fed": self._fed,
                 "closed": self._closed,
                 "with_ids": self._with_ids,
+                "free": self._free,
+                "pruned": self._pending.pruned,
+                "worth_pruning": self._pending.worth_pruning,
                 "dropped": dataclasses.asdict(self.dropped),
             },
             arrays,
@@ -366,8 +409,10 @@ class WorkloadMonitor:
         pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
         pending.time = arrays["pending.time"]
         pending.attributes = arrays["pending.attributes"]
+        pending.pruned, pending.worth_pruning = header["pruned"], header["worth_pruning"]
         pending.adopt()
         self._pending = pending
+        self._free = list(header["free"])
         self.names = list(header["names"])
         self._numbers, self._since, self.queries, self.by = {}, {}, {}, {}
         self._engines = {score: self._engine() for score in self.scores}
@@ -376,6 +421,7 @@ class WorkloadMonitor:
             self._engines[by].add(number, query, since)
             self._numbers[name], self._since[name] = number, since
             self.queries[name], self.by[name] = query, by
+        self._note_panes()
         for at, (engine, own) in enumerate(
             zip(self._engines.values(), header["engines"], strict=True)
         ):

@@ -95,6 +95,21 @@ class MTopBand(Structure):
     def forget(self, piece: Piece) -> None:  # noqa: D102
         _renew(self.state, piece.open, piece.closed)
 
+    def check_own(self) -> None:  # noqa: D102
+        state, held = self.state, self.state.views
+        refs: dict[int, int] = {}
+        for view in range(int(held.numbers[HEAD]), int(held.numbers[COUNT])):
+            here, filled, k = int(held.held[view]), int(held.filled[view]), int(held.k[view])
+            own = state.cells[here : here + filled].tolist() if k else []
+            ranks = [(float(state.score[node]), int(state.seq[node])) for node in own]
+            assert ranks == sorted(ranks, reverse=True), "1: a list is not in rank order"
+            assert len(own) <= k, "2: a list is too long"
+            for node in own:
+                assert state.at[node] >= held.start[view], "2: a row is older than its view"
+                refs[node] = refs.get(node, 0) + 1
+        assert all(state.refs[node] == count for node, count in refs.items()), "3: a counter"
+        assert len(refs) == state.numbers[_SIZE], "3: an object that no list holds"
+
     def kept(self) -> Ints:  # noqa: D102
         state = self.state
         held: list[int] = []

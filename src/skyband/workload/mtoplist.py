@@ -101,6 +101,27 @@ class MTopList(Structure):
     def forget(self, piece: Piece) -> None:  # noqa: D102
         _renew(self.state, piece.open, piece.closed)
 
+    def check_own(self) -> None:  # noqa: D102
+        state, held = self.state, self.state.views
+        nodes = self.nodes()
+        items = [(float(state.items.score[node]), int(state.items.seq[node])) for node in nodes]
+        assert items == sorted(items, reverse=True), "1: the list is not in rank order"
+        refs = dict.fromkeys(nodes, 0)
+        for view in range(int(held.numbers[HEAD]), int(held.numbers[COUNT])):
+            start, k = int(held.start[view]), int(held.k[view])
+            if k == 0:
+                continue
+            own = [node for node in nodes if state.at[node] >= start][: int(held.filled[view])]
+            assert len(own) == held.filled[view] <= k, "2: a view predicts too few or too many"
+            assert not own or own[-1] == held.held[view], "2: a pointer is off"
+            full = len(own) == k
+            assert held.least[view] == (state.items.score[own[-1]] if full else -np.inf)
+            assert held.floor[view >> BLOCK] <= held.least[view], "a block's bound is too high"
+            for node in own:
+                refs[node] += 1
+                assert state.first[node] <= start <= state.last[node], "4: outside its marks"
+        assert all(refs[node] == state.refs[node] > 0 for node in nodes), "3: a counter is off"
+
     def nodes(self) -> list[int]:
         """The nodes of the list, best first."""
         found, node = [], int(self.state.items.after[0])

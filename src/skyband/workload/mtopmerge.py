@@ -106,6 +106,20 @@ class MTopMerge(Structure):
         """Merge what waits, whether it is worth it or not."""
         _merge(self.state, piece.open, piece.closed)
 
+    def held_from(self, starts: Ints) -> Ints:  # noqa: D102
+        size = self.held()
+        return size - np.searchsorted(self.state.at[:size], starts)
+
+    def check_own(self) -> None:  # noqa: D102
+        state = self.state
+        merged, size = int(state.numbers[_MERGED]), int(state.numbers[_SIZE])
+        listed = state.list[:merged].tolist()
+        ranks = [(float(state.score[slot]), slot) for slot in listed]
+        assert ranks == sorted(ranks, reverse=True), "1: the list is not in rank order"
+        assert sorted(listed) == list(range(merged)), "1: the list is not of the merged rows"
+        assert (np.diff(state.at[:size]) >= 0).all(), "slots are not in the order of places"
+        assert size - merged <= self.state.numbers[_WAITING], "too many rows wait"
+
     def kept(self) -> Ints:  # noqa: D102
         return self.state.seq[: self.held()].copy()
 
@@ -354,7 +368,8 @@ def _needs(state: State, open: Windows, done: int) -> int:
             slot += 1
         if slot == size:
             return start
-        state.need[slot] = max(state.need[slot], open.k[which])
+        # more than there are rows is as much as any: it is never full
+        state.need[slot] = max(state.need[slot], min(open.k[which], size + 1))
     return _NEVER
 
 

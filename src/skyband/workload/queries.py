@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -15,6 +16,8 @@ from skyband.query import CountWindow, TimeWindow, TopK, last
 SCORE = "score"
 """The name of the score, where a workload has but one and does not name it."""
 
+_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _FIELDS = ("name", "k", "window", "slide", "offset", "by", "full")
 
 
@@ -48,6 +51,13 @@ class Workload:
             check_query(name, query)
         object.__setattr__(self, "queries", dict(self.queries))
         self._check_alike()
+        if not isinstance(self.by, Mapping):
+            raise QueryError(
+                f"by is {self.by!r}", "the score of each query by its name", "leave it out"
+            )
+        for name, score in self.by.items():
+            if not isinstance(score, str) or not score.strip():
+                raise QueryError(f"query {name!r} ranks by {score!r}", "the name of a score")
         unknown = [name for name in self.by if name not in self.queries]
         if unknown:
             raise QueryError(
@@ -100,6 +110,8 @@ class Workload:
         """
         queries: dict[str, TopK] = {}
         by: dict[str, str] = {}
+        if isinstance(records, (str, Mapping)) or not isinstance(records, Iterable):
+            raise QueryError(f"records are {records!r}", "a list of queries")
         for number, record in enumerate(records, start=1):
             name, query, score = _query(record, number, ticks)
             if name in queries:
@@ -115,17 +127,13 @@ class Workload:
     def from_csv(cls, path: str | PathLike[str], ticks: bool = False) -> Workload:
         """A workload from a CSV file with the columns ``name,k,window,slide``, or more."""
         file = Path(path)
-        with _readable(file).open(newline="", encoding="utf-8-sig") as lines:
-            rows = csv.DictReader(lines, skipinitialspace=True)
-            found = rows.fieldnames or []
-            missing = [name for name in ("name", "k", "window") if name not in found]
-            if missing:
-                raise QueryError(
-                    f"{file.name} has the columns {', '.join(found) or 'none'}",
-                    "name,k,window,slide",
-                    f"add a column {missing[0]}",
-                )
-            records = [_plain(row) for row in rows]
+        try:
+            rows = csv.DictReader(_text(file).splitlines(), skipinitialspace=True)
+            found = list(rows.fieldnames or [])
+            _check_columns(file, found)
+            records = [_plain(row, f"{file.name} line {rows.line_num}") for row in rows]
+        except csv.Error as error:
+            raise QueryError(f"{file.name} is not CSV: {error}", "name,k,window,slide") from None
         return _told(file, cls, records, ticks)
 
     @classmethod
@@ -135,7 +143,7 @@ class Workload:
 
         file = Path(path)
         try:
-            found = yaml.safe_load(_readable(file).read_text(encoding="utf-8"))
+            found = yaml.safe_load(_text(file))
         except yaml.YAMLError as error:
             raise QueryError(f"{file.name} is not YAML: {error}", "a list of queries") from None
         records = found.get("queries") if isinstance(found, dict) else found
@@ -206,20 +214,33 @@ def _range(values: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _plain(row: Mapping[str | None, Any]) -> dict[str, Any]:
+def _check_columns(file: Path, found: list[str]) -> None:
+    missing = [name for name in ("name", "k", "window") if name not in found]
+    unknown = [name for name in found if name not in _FIELDS]
+    twice = [name for name in found if found.count(name) > 1]
+    if missing or unknown or twice:
+        fix = f"add a column {missing[0]}" if missing else f"leave out {(unknown or twice)[0]}"
+        raise QueryError(
+            f"{file.name} has the columns {', '.join(found) or 'none'}",
+            f"name,k,window,slide, each once; or any of {', '.join(_FIELDS)}",
+            fix,
+        )
+
+
+def _plain(row: Mapping[str | None, Any], where: str) -> dict[str, Any]:
     """A line of CSV: empty cells are left out, whole numbers are numbers."""
     found: dict[str, Any] = {}
     for name, value in row.items():
         if name is None:
-            raise QueryError(f"a line has {value} behind its last column", "a cell per column")
+            raise QueryError(f"{where} has {value} behind its last column", "a cell per column")
         text = (value or "").strip()
         if text:
-            found[name] = int(text) if text.lstrip("-").isdigit() else text
+            found[name] = int(text) if _WHOLE.fullmatch(text) else text
     for name in ("name", "by"):
         if name in found:
             found[name] = str(row[name]).strip()
     if "full" in found:
-        found["full"] = {"true": True, "1": True}.get(str(found["full"]).lower(), False)
+        found["full"] = _TRUTH.get(str(found["full"]).lower(), found["full"])
     return found
 
 
@@ -241,7 +262,7 @@ def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None
             **{"count" if counted else "time": window},
             slide=record.get("slide"),
             offset=record.get("offset") or 0,
-            full=bool(record.get("full", False)),
+            full=_truth(record.get("full", False)),
         )
         query = TopK(k=record["k"], window=found)
     except QueryError as error:
@@ -250,10 +271,21 @@ def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None
     return name, query, None if score is None else str(score)
 
 
-def _readable(file: Path) -> Path:
-    if not file.is_file():
-        raise QueryError(f"there is no file {str(file)!r}", "a file of queries")
-    return file
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise QueryError(f"full is {value!r}", "true or false")
+    return value
+
+
+def _text(file: Path) -> str:
+    if not file.exists() or file.is_dir():
+        raise QueryError(f"there is no file {str(file)!r}", "a file of queries, CSV or YAML")
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise QueryError(f"{file.name} is not text in UTF-8", "queries in CSV or YAML") from None
+    except OSError as error:
+        raise QueryError(f"{str(file)!r} cannot be read: {error.strerror}") from None
 
 
 def _told(file: Path, cls: type[Workload], records: list[Any], ticks: bool) -> Workload:

@@ -23,6 +23,8 @@ from skyband.query import CountWindow, TopK
 _NONE = np.empty(0, np.int64)
 _BEFORE_ALL = -(1 << 61)
 _MOST = 50_000_000  # windows that one piece of the stream may open
+OPEN = 10_000_000
+"""Windows that a workload may have open at a time."""
 
 
 class Windows(NamedTuple):
@@ -74,42 +76,50 @@ class Schedule:
         self.farewell = farewell
         self.open = NO_WINDOWS
         self.closed = _BEFORE_ALL
-        self._size = _NONE
-        self._slide = _NONE
-        self._offset = _NONE
-        self._k = _NONE
-        self._number = _NONE  # the caller's number of each query
-        self.opened = _NONE
+        self._added: list[tuple[int, ...]] = []
+        self._keep(*(_NONE for _ in range(6)))
+
+    def _keep(
+        self, number: Ints, size: Ints, slide: Ints, offset: Ints, k: Ints, opened: Ints
+    ) -> None:
+        self._number = number  # the caller's number of each query
+        self._size, self._slide, self._offset, self._k = size, slide, offset, k
+        self.opened = opened
+
+    def settle(self) -> None:
+        """Take in, all at once, the queries that were added."""
+        if self._added:
+            held = (
+                self._number, self._size, self._slide, self._offset, self._k, self.opened
+            )  # fmt: skip
+            new = np.array(self._added, np.int64).T
+            self._keep(*(np.concatenate(pair) for pair in zip(held, new, strict=True)))
+            self._added = []
 
     def add(self, number: int, query: TopK, complete_from: int | None = None) -> None:
         """Take in a query; with ``complete_from`` only its windows that start there or later."""
-        window = query.window
-        offset = getattr(window, "offset", 0)
-        panes = Panes(window.size, window.slide, offset)
+        window, k = query.window, query.k
+        offset = getattr(window, "offset", 0) % window.slide
         opened = _BEFORE_ALL
         if isinstance(window, CountWindow):
             opened = -(-window.size // window.slide) - 1 if window.full else 0
+            k = min(k, window.size)
         if complete_from is not None:
+            panes = Panes(window.size, window.slide, offset)
             opened = max(opened, panes.last_window(complete_from - 1))
-        self._size = np.append(self._size, window.size)
-        self._slide = np.append(self._slide, window.slide)
-        self._offset = np.append(self._offset, offset)
-        self._k = np.append(self._k, query.k)
-        self._number = np.append(self._number, number)
-        self.opened = np.append(self.opened, opened)
+        self._added.append((number, window.size, window.slide, offset, k, opened))
 
     def remove(self, number: int) -> None:
         """Forget a query and its open windows."""
+        self.settle()
         stays = self._number != number
-        self._size, self._slide, self._offset = (
-            column[stays] for column in (self._size, self._slide, self._offset)
-        )
-        self._k, self._number = self._k[stays], self._number[stays]
-        self.opened = self.opened[stays]
+        held = (self._number, self._size, self._slide, self._offset, self._k, self.opened)
+        self._keep(*(column[stays] for column in held))
         self.open = self.open.take(self.open.query != number)
 
     def after(self, done: int) -> Schedule:
         """A schedule of the same queries, whose windows up to the place ``done`` were answered."""
+        self.settle()
         found = copy.copy(self)
         found.open, found.closed = NO_WINDOWS, done
         found.opened = np.maximum(self.opened, (done - self._offset) // self._slide)
@@ -117,6 +127,7 @@ class Schedule:
 
     def first_complete(self, number: int) -> tuple[int, int]:
         """Bounds of the first window of a query that is, or was, complete."""
+        self.settle()
         (at,) = np.flatnonzero(self._number == number)
         end = int(self._offset[at] + (self.opened[at] + 1) * self._slide[at])
         start = end - int(self._size[at])
@@ -124,9 +135,11 @@ class Schedule:
 
     def cut(self, at: Ints, closed: int) -> Piece:
         """The schedule of rows in sequence, at ascending places before ``closed``."""
+        self.settle()
         found = self._opening(at)
         windows = Windows(*(np.concatenate(pair) for pair in zip(self.open, found, strict=True)))
-        windows = windows.take(np.argsort(windows.start, kind="stable"))
+        if np.any(np.diff(windows.start) < 0):
+            windows = windows.take(np.argsort(windows.start, kind="stable"))
         is_due = windows.end <= closed
         due = windows.take(is_due)
         due = due.take(np.lexsort((due.query, due.end)))

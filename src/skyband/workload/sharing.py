@@ -17,6 +17,8 @@ from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
 from skyband.workload.structure import Answers, Rows
 
 _PIECE = 1 << 17  # rows that are scheduled at once
+_ANSWERS = 1 << 22  # ranked rows that one piece should not exceed
+_OPENING = 1 << 22  # windows that one piece should not open
 
 Found = tuple[Ints, Ranked]
 """The number of each window's query, and the windows."""
@@ -31,14 +33,30 @@ class Sharing:
         self.counted = counted
         self.timed = timed
         self.changes = Changes() if changes else None
+        self._queries: dict[int, TopK] = {}
+        self._piece = _PIECE
 
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         self.schedule.add(number, query, complete_from)
+        self._queries[number] = query
+        self._piece = 0  # to be told again
+
+    def _rows_at_once(self) -> int:
+        """How many rows to schedule at once, so that neither windows nor answers are too many."""
+        if not self._piece:
+            queries = self._queries.values()
+            windows = sum(query.window.size // query.window.slide + 2 for query in queries)
+            answers = sum(min(query.k, query.window.size) / query.window.slide for query in queries)
+            rows = _ANSWERS / max(answers, 1e-9) if self.counted else _OPENING / max(windows, 1)
+            self._piece = int(max(1, min(_PIECE, rows)))
+        return self._piece
 
     def remove(self, number: int) -> None:
         """Forget a query, and the rows that only it needed."""
         self.schedule.remove(number)
+        del self._queries[number]
+        self._piece = 0
         self._forget()
         if self.changes is not None:
             self.changes.forget(number)
@@ -53,10 +71,11 @@ class Sharing:
         Counted rows keep their place even if they are not ranked; timed ones do not come here.
         """
         found = []
-        for low in range(0, max(len(score), 1), _PIECE):
-            part = slice(low, low + _PIECE)
+        at_once = self._rows_at_once()
+        for low in range(0, max(len(score), 1), at_once):
+            part = slice(low, low + at_once)
             rows = Rows(score[part], seq[part], at[part], id[part])
-            last = low + _PIECE >= len(score)
+            last = low + at_once >= len(score)
             upto = closed if last else int(at[part][-1]) + (1 if self.counted else 0)
             piece = self.schedule.cut(rows.at, upto)
             answers = self.structure.push(
@@ -96,6 +115,11 @@ class Sharing:
         schedule = self.schedule
         self.structure.forget(Piece(schedule.open, NO_WINDOWS, none, schedule.closed))
 
+    def check_invariants(self, alive: Mapping[int, tuple[float, int]]) -> None:
+        """Assert what the structure promises, given score and place of the ranked rows so far."""
+        self._forget()
+        self.structure.check_invariants(self.schedule.open, alive)
+
     def kept(self) -> Ints:
         """Ascending arrival numbers of the rows that may still win."""
         self._forget()
@@ -110,6 +134,7 @@ class Sharing:
         """The state as plain values and named arrays."""
         arrays = {f"structure.{name}": v for name, v in self.structure.snapshot().items()}
         arrays |= {f"open.{name}": v for name, v in self.schedule.open._asdict().items()}
+        self.schedule.settle()
         arrays["opened"] = self.schedule.opened
         if self.changes is not None:
             arrays |= self.changes.arrays()
@@ -121,6 +146,7 @@ class Sharing:
         self.structure.restore(
             {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
         )
+        self.schedule.settle()
         self.schedule.open = Windows(*(arrays[f"open.{name}"] for name in Windows._fields))
         self.schedule.opened = arrays["opened"]
         self.schedule.closed = header["closed"]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from skyband.kernels.jit import first_use
 from skyband.order import Floats, Ints
 from skyband.topk.algorithm import filled, flatten
-from skyband.workload.schedule import Piece
+from skyband.workload.schedule import Piece, Windows
 
 
 class Rows(NamedTuple):
@@ -80,13 +80,35 @@ class Structure(ABC):
     def forget(self, piece: Piece) -> None:
         """Forget what no open window of a piece can need, now."""
 
+    def held_from(self, starts: Ints) -> Ints:
+        """How many rows from each of these places on are kept, at most."""
+        return np.full(len(starts), self.held(), np.int64)
+
+    @abstractmethod
+    def check_own(self) -> None:
+        """Assert the invariants that concern the structure alone."""
+
+    def check_invariants(self, open: Windows, alive: Mapping[int, tuple[float, int]]) -> None:
+        """Assert that what is kept is the union of predicted results, and nothing else.
+
+        ``alive`` holds score and place of the ranked rows that some open window holds.
+        """
+        self.check_own()
+        predicted: set[int] = set()
+        for start, k in zip(open.start.tolist(), open.k.tolist(), strict=True):
+            held = [seq for seq, (_, at) in alive.items() if at >= start]
+            held.sort(key=lambda seq: (alive[seq][0], seq), reverse=True)
+            predicted.update(held[:k])
+        assert self.kept().tolist() == sorted(predicted), "not the union of predicted results"
+
     def push(self, rows: Rows, piece: Piece, places: bool, numbers: bool) -> Answers:
         """Take in a piece of the stream; returns the rankings of its due windows.
 
         ``places`` and ``numbers`` ask for the places and the arrival numbers of ranked rows.
         """
-        k = np.minimum(piece.due.k, self.held() + len(rows.score))
-        room = max(int(k.sum()), 1)
+        due = piece.due
+        own = np.maximum(piece.upto - np.searchsorted(rows.at, due.start), 0)
+        room = max(int(np.minimum(due.k, own + self.held_from(due.start)).sum()), 1)
         target = Answers(
             np.empty(room),
             np.empty(room if numbers else 0, np.int64),
