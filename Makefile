@@ -28,7 +28,7 @@ lint: setup ## style, types, import direction
 
 test: setup lint ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli" \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \
 		--cov-report=term:skip-covered --cov-fail-under=95 \
 		tests/test_grid.py tests/test_papers.py tests/test_partitions.py tests/test_properties.py \

@@ -24,11 +24,10 @@ def _score(grid, slot):
     return exact_score(grid, slot)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 5, 8])
-@pytest.mark.parametrize("side", [2, 3, 7])
+@pytest.mark.parametrize(
+    ("width", "side"), [(1, 2), (1, 7), (2, 2), (2, 7), (3, 3), (3, 7), (5, 2), (5, 3), (8, 2)]
+)
 def test_scores_are_what_counting_gives(width, side):
-    if side**width > 10_000:
-        pytest.skip("more cells than this test has points for")
     rng = np.random.default_rng(width * 10 + side)
     points = rng.integers(0, 6, (120, width)).astype(float)
     bounds = np.sort(rng.random((width, side - 1)) * 6, axis=1).round()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,11 +18,6 @@ from tests.streams import answers, batches, reports, same
 ALGORITHMS = [*NAMES, "mtopmerge by 3"]  # merges after every third row
 SHARED = [name for name in ALGORITHMS if name != "independent"]
 SCORES = [0.0, 1.0, 1.0, 2.0, 3.0, 5.0, float("inf"), float("-inf"), float("nan")]
-
-
-compiled = pytest.mark.skipif(
-    bool(numba.config.DISABLE_JIT), reason="too many rows for interpreted kernels"
-)
 
 
 def chance_scores(chance, rows):
@@ -313,7 +307,7 @@ def test_several_scores_share_one_pass(algorithm):
     assert monitor.dropped.nan_score == unranked
 
 
-@compiled
+@pytest.mark.compiled
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_many_rows_and_merges(algorithm):
     """As many rows as it takes to fill every room more than once, in one push and in many."""
@@ -415,7 +409,7 @@ def test_k_may_be_larger_than_anything(algorithm):
         assert [len(window) for _, window in monitor.finish()] == [2, 1]
 
 
-@compiled
+@pytest.mark.compiled
 def test_long_sparse_streams_take_no_more_room_than_their_answers():
     rows = 4_000
     queries = {f"q{i}": TopK(k=1000, window=last(time=3600 * (i + 1), slide=60)) for i in range(6)}
@@ -462,7 +456,7 @@ def test_few_queries_are_alone_and_many_are_shared():
         assert WorkloadMonitor(workload).algorithm == algorithm
 
 
-@compiled
+@pytest.mark.compiled
 def test_waiting_rows_are_pruned_and_late_queries_know_it():
     monitor = monitor_of({"a": TopK(k=2, window=last(time=60, slide=30))}, "mtopmerge")
     rng = np.random.default_rng(4)
