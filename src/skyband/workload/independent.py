@@ -50,22 +50,32 @@ class Independent:
         """Bounds of the first window of a query that will be answered."""
         return self.late.first_complete(number)
 
+    @property
+    def numbered(self) -> bool:
+        """Whether rows must be numbered, for queries that came late."""
+        return bool(self._late)
+
+    def push_alone(self, score: Floats, id: Ints | None) -> list[Found]:
+        """Take in rows of count windows, which number them by themselves."""
+        return [
+            self._told(number, monitor.push(score, ids=id))
+            for number, monitor in self.alone.items()
+        ]
+
+    def _told(self, number: int, ranked: Ranked) -> Found:
+        if self._kind[1]:
+            ranked = _without_empty(ranked)
+        return np.full(len(ranked), number, np.int64), ranked
+
     def push(self, score: Floats, seq: Ints, at: Ints, id: Ints, closed: int) -> list[Found]:
         """Take in rows in sequence; answer what ends at the place ``closed`` or before."""
-        counted, changes, _ = self._kind
-        found: list[Found] = []
-        for number, monitor in self.alone.items():
-            if counted:  # without ids of their own, rows are known by their arrival numbers
-                ranked = monitor.push(score, ids=None if id is seq else id)
-            elif closed < FOREVER:
-                ranked = monitor.push(score, ids=id, times=at, watermark=closed)
-            else:
-                monitor.push(score, ids=id, times=at)
-                ranked = monitor.finish()
-            if changes:
-                ranked = _without_empty(ranked)
-            if len(ranked):
-                found.append((np.full(len(ranked), number, np.int64), ranked))
+        if self._kind[0]:  # without ids of their own, rows are known by their arrival numbers
+            found = self.push_alone(score, None if id is seq else id)
+        else:
+            found = [
+                self._told(number, _timed(monitor, score, at, id, closed))
+                for number, monitor in self.alone.items()
+            ]
         if self._late:
             found += self.late.push(score, seq, at, id, closed)
         return found
@@ -97,6 +107,13 @@ class Independent:
             prefix = "late."
             own = {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
             self.late.restore(header, own)
+
+
+def _timed(monitor: Monitor, score: Floats, at: Ints, id: Ints, closed: int) -> Ranked:
+    if closed < FOREVER:
+        return monitor.push(score, ids=id, times=at, watermark=closed)
+    monitor.push(score, ids=id, times=at)
+    return monitor.finish()
 
 
 def _without_empty(ranked: Ranked) -> Ranked:

@@ -238,6 +238,8 @@ class WorkloadMonitor:
 
     def _count_unranked(self, column: Floats, null: Bools | None, among: Bools | None) -> None:
         """Count NULL and NaN scores, within ``among``."""
+        if not len(column) or not np.isnan(column.max()):  # a maximum tells of any NaN
+            return
         unranked = np.isnan(column)
         if among is not None:
             unranked &= among
@@ -257,12 +259,16 @@ class WorkloadMonitor:
             self._with_ids = given is not None
         for column, null in zip(columns, nulls, strict=True):
             self._count_unranked(column, null, None)
-        seq = np.arange(self._arrived, self._arrived + rows, dtype=np.int64)
-        self._arrived += rows
-        self._fed = self._arrived
-        self._closed = self._arrived
+        base, self._arrived = self._arrived, self._arrived + rows
+        self._fed = self._closed = self._arrived
         found: list[Found] = []
+        seq: Ints | None = None
         for column, engine in zip(columns, self._engines.values(), strict=True):
+            if isinstance(engine, Independent) and not engine.numbered:
+                found += engine.push_alone(column, given)
+                continue
+            if seq is None:
+                seq = np.arange(base, self._arrived, dtype=np.int64)
             found += engine.push(column, seq, seq, seq if given is None else given, self._arrived)
         return self._together(found)
 
