@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skyband.order import Floats, Ints
-from skyband.results import Ranked
 
 Columns = tuple[Floats, Ints, Ints, Ints]  # score, arrival number, place, id
 
 _NAMES = ("score", "seq", "at", "id")
+
+
+class Changed(NamedTuple):
+    """Windows as changes: the rows of window i are ``offsets[i]:offsets[i + 1]``."""
+
+    offsets: Ints
+    columns: Columns
+    ranks: Ints
+    previous: Ints
 
 
 class Changes:
@@ -73,27 +80,21 @@ class Changes:
         score, seq, at, id = (column[order] for column in columns)
         return (score, seq, at, id), ranks[order], was[order]
 
-    def of_windows(self, whole: Ranked, seq: Ints) -> Ranked:
-        """The windows of one query as changes; those without any hold no row."""
-        time = whole.time if whole.time is not None else seq
-        parts, ranks, previous, sizes = [], [], [], [0]
-        for low, high in pairwise(whole.offsets.tolist()):
-            columns = (whole.score[low:high], seq[low:high], time[low:high], whole.id[low:high])
-            told, rank, was = self.told(0, columns)
+    def of_windows(self, queries: list[int], offsets: Ints, columns: Columns) -> Changed:
+        """What became of the rankings of many windows, one after the other."""
+        none = np.empty(0, np.int64)
+        parts, ranks, previous = [self._nothing], [none], [none]
+        for query, (low, high) in zip(queries, pairwise(offsets.tolist()), strict=True):
+            score, seq, at, id = columns
+            now = (score[low:high], seq[low:high], at[low:high], id[low:high])
+            told, rank, was = self.told(query, now)
             parts.append(told)
             ranks.append(rank)
             previous.append(was)
-            sizes.append(len(rank))
-        if not parts:
-            none = np.empty(0, np.int64)
-            return replace(whole, ranks=none, previous_rank=none)
-        score, _, at, id = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return replace(
-            whole,
-            offsets=np.cumsum(sizes),
-            score=score,
-            id=id,
-            time=None if whole.time is None else at,
-            ranks=np.concatenate(ranks),
-            previous_rank=np.concatenate(previous),
+        joined: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        return Changed(
+            np.cumsum([len(rank) for rank in ranks]),
+            joined,
+            np.concatenate(ranks),
+            np.concatenate(previous),
         )

@@ -76,7 +76,21 @@ class DominatingMonitor(Monitor):
         whole = super()._ranked(target, steps)
         if self._changes is None:
             return whole
-        return self._changes.of_windows(whole, target.rows.seq[: whole.rows])
+        seq = target.rows.seq[: whole.rows]
+        time = seq if whole.time is None else whole.time
+        found = self._changes.of_windows(
+            [0] * len(whole), whole.offsets, (whole.score, seq, time, whole.id)
+        )
+        score, _, at, id = found.columns
+        return replace(
+            whole,
+            offsets=found.offsets,
+            score=score,
+            id=id,
+            time=None if whole.time is None else at,
+            ranks=found.ranks,
+            previous_rank=found.previous,
+        )
 
     def kept(self) -> Ints:
         """Arrival numbers of the points that may still be reported, ascending."""

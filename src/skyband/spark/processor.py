@@ -133,10 +133,13 @@ class Kept:
         return Pane(row[keys + 1], row[keys + 2], list(row[kept:last]), *row[last:])
 
 
-class PaneProcessor(StatefulProcessor):
-    """Keeps the candidates of each key in Spark's state store, and answers its windows."""
+class KeyProcessor(StatefulProcessor):
+    """What processors have in common: one state for each key, panes in, windows out.
 
-    def __init__(self, kept: Kept, keys: int) -> None:
+    ``kept`` knows the layout of the state and of the output, and what a pane is.
+    """
+
+    def __init__(self, kept: Any, keys: int) -> None:
         self._kept = kept
         self._keys = keys
 
@@ -158,6 +161,17 @@ class PaneProcessor(StatefulProcessor):
     ) -> Iterator[Row]:
         """Answer the windows of a key that nothing arrived for."""
         yield from self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
+
+    def _run(self, key: Any, panes: list[Any], timers: Any, fired: int = NO_TIMER) -> Iterator[Row]:
+        """Take in panes, and answer what the watermark has passed."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+
+class PaneProcessor(KeyProcessor):
+    """Keeps the candidates of each key in Spark's state store, and answers its windows."""
 
     def _run(
         self, key: Any, panes: list[Pane], timers: Any, fired: int = NO_TIMER
@@ -196,9 +210,6 @@ class PaneProcessor(StatefulProcessor):
         if self._kept.changes:
             value += _columns(found.previous)
         self._state.update(tuple(value))
-
-    def close(self) -> None:
-        """Nothing to give back."""
 
 
 def move_timer(handle: StatefulProcessorHandle, timer: int, alarm: int, fired: int) -> None:

@@ -92,9 +92,13 @@ class Sharing:
         columns = (answers.score, answers.seq, answers.at, answers.id)
         ranks = previous = None
         if self.changes is not None:
-            windows, offsets, columns, ranks, previous = _told(
-                self.changes, windows, offsets, columns
+            told = self.changes.of_windows(windows.query.tolist(), offsets, columns)
+            some = np.diff(told.offsets) > 0  # windows without any change are left out
+            windows, offsets = (
+                windows.take(some),
+                np.append(told.offsets[:-1][some], told.offsets[-1]),
             )
+            columns, ranks, previous = told.columns, told.ranks, told.previous
         score, _, at, id = columns
         ranked = Ranked(
             windows.start,
@@ -152,24 +156,3 @@ class Sharing:
         self.schedule.closed = header["closed"]
         if self.changes is not None:
             self.changes.adopt(arrays)
-
-
-def _told(changes: Changes, windows: Windows, offsets: Ints, columns: Any) -> Any:
-    """Rankings as changes; windows without any are left out."""
-    parts, ranks, previous, sizes = [], [], [], [0]
-    kept = []
-    for i, query in enumerate(windows.query.tolist()):
-        rows = slice(int(offsets[i]), int(offsets[i + 1]))
-        told, rank, was = changes.told(query, tuple(column[rows] for column in columns))
-        if len(rank):
-            kept.append(i)
-            parts.append(told)
-            ranks.append(rank)
-            previous.append(was)
-            sizes.append(len(rank))
-    if not kept:
-        none = np.empty(0, np.int64)
-        return NO_WINDOWS, np.zeros(1, np.int64), (np.empty(0), none, none, none), none, none
-    joined = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-    which = windows.take(np.array(kept, np.int64))
-    return which, np.cumsum(sizes), joined, np.concatenate(ranks), np.concatenate(previous)

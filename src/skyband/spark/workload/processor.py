@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql import Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import (
     ArrayType,
     DataType,
@@ -27,7 +26,13 @@ from pyspark.sql.types import (
 
 from skyband.query import TopK
 from skyband.spark.clock import Clock
-from skyband.spark.processor import NO_TIMER, STATE, STATE_VERSION, check_version, move_timer
+from skyband.spark.processor import (
+    NO_TIMER,
+    STATE_VERSION,
+    KeyProcessor,
+    check_version,
+    move_timer,
+)
 
 if TYPE_CHECKING:
     from skyband.spark.workload.candidates import Found, SharedCandidates
@@ -119,6 +124,10 @@ class SharedKept:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "schedules"}
 
+    def pane(self, row: Any, keys: int) -> tuple[Any, ...]:
+        """A pane as Spark aggregated it, without its keys."""
+        return tuple(row[keys:])
+
     def new(self, done: int = -FOREVER // 2) -> Key:
         """A key of which no rows are known; its windows up to ``done`` were answered."""
         from skyband.spark.workload.candidates import SharedCandidates
@@ -209,31 +218,8 @@ def _panes(panes: Panes, at: int, width: int) -> list[Any]:
     ]
 
 
-class SharedProcessor(StatefulProcessor):
+class SharedProcessor(KeyProcessor):
     """Keeps the candidates of each key in Spark's state store, and answers all queries."""
-
-    def __init__(self, kept: SharedKept, keys: int) -> None:
-        self._kept = kept
-        self._keys = keys
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
-        self._handle = handle
-        self._state = handle.getValueState(STATE, self._kept.state)
-        names = [field.name for field in self._kept.output]
-        self._row = Row(*(f"key_{i}" for i in range(self._keys)), *names)
-
-    def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[Row], timerValues: Any
-    ) -> Iterator[Row]:
-        """Take in the panes that closed, and answer what they complete."""
-        yield from self._run(key, [tuple(row[self._keys :]) for row in rows], timerValues)
-
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any
-    ) -> Iterator[Row]:
-        """Answer the windows of a key that nothing arrived for."""
-        yield from self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
 
     def _run(self, key: Any, panes: Panes, timers: Any, fired: int = NO_TIMER) -> Iterator[Row]:
         value = self._state.get()
@@ -249,6 +235,3 @@ class SharedProcessor(StatefulProcessor):
             self._state.clear()
             return
         self._state.update((STATE_VERSION, alarm, closed, found.reached, *found.columns()))
-
-    def close(self) -> None:
-        """Nothing to give back."""
