@@ -11,6 +11,8 @@ from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
 from skyband.query import CountWindow, TimeWindow, TopK, last
 
 if TYPE_CHECKING:
+    from skyband.dominating.monitor import DominatingMonitor
+    from skyband.dominating.query import TopKDominating
     from skyband.monitor import Monitor
     from skyband.results import Ranked, RankedWindow
     from skyband.workload.monitor import WorkloadMonitor
@@ -22,6 +24,7 @@ __version__ = "0.1.0"
 __all__ = [
     "CountWindow",
     "DataError",
+    "DominatingMonitor",
     "Monitor",
     "QueryError",
     "Ranked",
@@ -31,16 +34,19 @@ __all__ = [
     "SnapshotError",
     "TimeWindow",
     "TopK",
+    "TopKDominating",
     "Workload",
     "WorkloadMonitor",
     "last",
 ]
 
 _LATER = {
+    "DominatingMonitor": "skyband.dominating.monitor",
     "Monitor": "skyband.monitor",
     "Ranked": "skyband.results",
     "RankedByQuery": "skyband.workload.results",
     "RankedWindow": "skyband.results",
+    "TopKDominating": "skyband.dominating.query",
     "Workload": "skyband.workload.queries",
     "WorkloadMonitor": "skyband.workload.monitor",
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.order import Floats, Ints
+from skyband.order import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,7 +22,8 @@ class RankedWindow:
     """One window: its bounds (half open) and its rows, best first.
 
     ``rank`` counts from 1. In a report of changes ``rank`` is 0 for an object that left and
-    ``previous_rank`` is 0 for one that entered.
+    ``previous_rank`` is 0 for one that entered. ``accuracy`` is the share of the answer that is
+    expected to be right, if it is not ``exact``.
     """
 
     start: int
@@ -32,6 +33,8 @@ class RankedWindow:
     id: Ints
     time: Ints | None = None
     previous_rank: Ints | None = None
+    exact: bool = True
+    accuracy: float = 1.0
 
     def __len__(self) -> int:
         return len(self.score)
@@ -50,6 +53,8 @@ class Ranked:
 
     ``offsets`` has one entry more than there are windows: rows ``offsets[i]:offsets[i + 1]``
     belong to window ``i``. ``timed`` says that bounds and times are microseconds since the epoch.
+    ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the answer
+    is exact and which share of it is expected to be right.
     """
 
     window_start: Ints
@@ -61,6 +66,8 @@ class Ranked:
     ranks: Ints | None = None
     previous_rank: Ints | None = None
     timed: bool = False
+    exact: Bools | None = None
+    accuracy: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.window_start)
@@ -77,6 +84,8 @@ class Ranked:
                 self.id[rows],
                 None if self.time is None else self.time[rows],
                 None if self.previous_rank is None else self.previous_rank[rows],
+                True if self.exact is None else bool(self.exact[i]),
+                1.0 if self.accuracy is None else float(self.accuracy[i]),
             )
 
     @property
@@ -122,4 +131,8 @@ class Ranked:
         if self.previous_rank is not None:
             columns["change"] = pa.array(self.change)
             columns["previous_rank"] = pa.array(self.previous_rank, mask=self.previous_rank == 0)
+        if self.exact is not None:
+            columns["exact"] = pa.array(np.repeat(self.exact, np.diff(self.offsets)))
+        if self.accuracy is not None:
+            columns["accuracy"] = pa.array(np.repeat(self.accuracy, np.diff(self.offsets)))
         return pa.table(columns)

@@ -19,7 +19,7 @@ from skyband.errors import SnapshotError
 from skyband.query import CountWindow, TimeWindow, TopK, Window
 
 MAGIC = b"SKYBAND\x00"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<8sIQ")
 _TYPES = {"<f8", "<i8", "|b1", "|i1", "<i4"}
 

@@ -16,6 +16,8 @@ EVENTS = 6  # algorithm's own: pointer moves, partitions, cells visited
 MEANINGFUL = 7  # SAP: objects in the meaningful set, summed over the slides
 REFERENCES = 8  # PreTopk: objects predicted for open windows now, counted once per window
 UNRANKED = 9  # NaN scores met, by algorithms that count them in passing
+EXACT = 10  # top-k dominating: scores computed exactly
+COMPARISONS = 11  # top-k dominating: comparisons of two numbers
 NAMES = (
     "slides",
     "candidates",
@@ -27,6 +29,8 @@ NAMES = (
     "meaningful",
     "references",
     "unranked",
+    "exact_computations",
+    "comparisons",
 )
 
 
