@@ -21,7 +21,7 @@ from skyband.datasets.walks import walks
 from skyband.datasets.writing import JsonLines
 from skyband.errors import DataError, QueryError, SkybandError
 
-RATED = ("stock", "trip", "gmti")
+RATED = ("stock", "trip", "gmti", "network")
 GENERATED = tuple(name for name in NAMES if name != "flights")
 UTC = pa.timestamp("us", tz="UTC")
 SCAN = {".csv": "read_csv", ".parquet": "read_parquet", ".jsonl": "read_json"}
@@ -51,7 +51,10 @@ def column(table: pa.Table, name: str) -> np.ndarray:
 
 
 def test_names_are_those_of_the_papers() -> None:
-    assert NAMES == ("time_u", "time_r", "stock", "trip", "planet", "gmti", "flights")
+    assert (
+        *("time_u", "time_r", "stock", "trip", "planet", "gmti", "flights"),
+        *("ind", "ant", "cor", "cover", "homes", "network"),
+    ) == NAMES
     assert all(dataset(name).name == name for name in NAMES)
 
 
@@ -608,7 +611,7 @@ def test_rates_that_make_no_sense_are_refused_at_once() -> None:
     with pytest.raises(QueryError, match="rate is 'fast'"):
         dataset("stock").chunks(10, rate="fast")  # type: ignore[arg-type]
     for name in ("time_u", "time_r", "planet"):
-        with pytest.raises(QueryError, match="stock, trip or gmti"):
+        with pytest.raises(QueryError, match="stock, trip, gmti or network"):
             dataset(name).chunks(10, rate="bursty")
 
 

@@ -337,7 +337,9 @@ def generate(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="time_u, time_r, stock, trip, planet, gmti or flights (real)."
+            metavar="NAME",
+            help="time_u, time_r, stock, trip, planet, gmti, flights (real); of points: ind, ant, "
+            "cor, cover, homes, network.",
         ),
     ],
     rows: Annotated[
@@ -350,11 +352,17 @@ def generate(
     rate: Annotated[
         str, typer.Option("--rate", metavar="even|bursty", help="How rows arrive in time.")
     ] = "even",
+    dimensions: Annotated[
+        str | None,
+        typer.Option(
+            "--dimensions", metavar="D", help="Attributes of ind, ant and cor; 4 of them."
+        ),
+    ] = None,
 ) -> None:
     """Write a data set to a file: seeded streams as in the papers, and small real data."""
     from skyband.cli import generate as command
 
-    command.run(name, rows, seed, out, rate)
+    command.run(name, rows, seed, out, rate, dimensions)
 
 
 @app.command()

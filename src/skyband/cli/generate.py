@@ -9,9 +9,12 @@ from skyband.datasets import dataset, write
 from skyband.datasets.arrivals import Rate
 
 
-def run(name: str, rows: str, seed: str, out: str, rate: str) -> None:
+def run(
+    name: str, rows: str, seed: str, out: str, rate: str, dimensions: str | None = None
+) -> None:
     """Write the first rows of a data set."""
-    found = dataset(name.lower().replace("-", "_"))
+    width = {} if dimensions is None else {"dimensions": options.whole(dimensions, "--dimensions")}
+    found = dataset(name.lower().replace("-", "_"), **width)
     count = options.whole(rows, "--rows")
     start = options.whole(seed, "--seed", least=0)
     options.choice(rate, "--rate", ("even", "bursty"))
@@ -25,4 +28,6 @@ def run(name: str, rows: str, seed: str, out: str, rate: str) -> None:
             before = done
 
         written = write(found, out, rows=count, seed=start, rate=pace, progress=told)
-    print(f"skyband: wrote {written:,} rows to {out}; score: {found.score}", file=sys.stderr)
+    ways = " ".join(f"--on {name}:{way}" for name, way in found.dimensions)
+    told = f"dimensions: {ways}" if ways else f"score: {found.score}"
+    print(f"skyband: wrote {written:,} rows to {out}; {told}", file=sys.stderr)

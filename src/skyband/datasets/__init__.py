@@ -12,14 +12,32 @@ gmti      vehicles and helicopters on the move         distance to a ground stat
 flights   flights that left New York in 2013 (real)    distance / air_time
 ========  ===========================================  ==================================
 
+Some are streams of points, by which dominance is studied; ``dimensions`` says which way is better:
+
+========  ===========================================  ==================================
+name      what                                         dimensions
+========  ===========================================  ==================================
+ind       independent attributes                       x1, x2, ... of one to eight
+ant       anticorrelated attributes                    x1, x2, ... of one to eight
+cor       correlated attributes                        x1, x2, ... of one to eight
+cover     plots of forest, area by area                eight of mixed scales
+homes     real estate                                  five, correlated
+network   computers of a campus, some of which attack  bandwidth, connections, destinations
+========  ===========================================  ==================================
+
 A stream of any length is made in flat memory, and is the same however it is cut into chunks.
 """
 
 from __future__ import annotations
 
+from skyband.datasets.cover import COVER
 from skyband.datasets.flights import FLIGHTS
 from skyband.datasets.gmti import GMTI
+from skyband.datasets.homes import HOMES
+from skyband.datasets.network import NETWORK
 from skyband.datasets.planet import PLANET
+from skyband.datasets.skyline import NAMES as _SKYLINE
+from skyband.datasets.skyline import USUAL, skyline
 from skyband.datasets.source import Dataset
 from skyband.datasets.stock import STOCK
 from skyband.datasets.time_r import TIME_R
@@ -30,20 +48,40 @@ from skyband.errors import QueryError
 
 __all__ = ["NAMES", "Dataset", "dataset", "write"]
 
-_DATASETS = {found.name: found for found in (TIME_U, TIME_R, STOCK, TRIP, PLANET, GMTI, FLIGHTS)}
+_DATASETS = {
+    found.name: found
+    for found in (
+        *(TIME_U, TIME_R, STOCK, TRIP, PLANET, GMTI, FLIGHTS),
+        *(skyline(name) for name in _SKYLINE),
+        *(COVER, HOMES, NETWORK),
+    )
+}
 
 NAMES: tuple[str, ...] = tuple(_DATASETS)
 """The names by which data sets are asked for."""
 
 
-def dataset(name: str) -> Dataset:
-    """A data set by name. Raises :class:`QueryError` for a name that is not in ``NAMES``.
+def dataset(name: str, dimensions: int = USUAL) -> Dataset:
+    """A data set by name; ``dimensions`` is how many attributes ``ind``, ``ant``, ``cor`` have.
+
+    Raises :class:`QueryError` for a name that is not in ``NAMES``, and for dimensions that the data
+    set does not have.
 
     >>> dataset("stock").score
     'price * volume'
+    >>> dataset("ant", dimensions=2).columns
+    ('t', 'x1', 'x2')
     """
     if name not in _DATASETS:
         raise QueryError(
             f"data set is {name!r}", f"one of {', '.join(NAMES)}", "choose one of them"
+        )
+    if name in _SKYLINE:
+        return skyline(name, dimensions)
+    if dimensions != USUAL:
+        raise QueryError(
+            f"dimensions is {dimensions!r} for {name}",
+            f"one of {', '.join(_SKYLINE)}",
+            "leave it out: its columns are its own",
         )
     return _DATASETS[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +15,13 @@ from skyband.datasets.blocks import cut_batches, cut_scores
 from skyband.errors import QueryError
 from skyband.order import Floats
 
+Direction = Literal["min", "max"]
+
 
 class Source(ABC):
     """Makes any block of a stream from a seed and the block's number, with no memory of others."""
 
-    schema: ClassVar[pa.Schema]
+    schema: pa.Schema
     rated: ClassVar[bool] = False  # whether arrivals follow a rate that can be made bursty
 
     def length(self) -> int | None:
@@ -44,7 +46,8 @@ class Dataset:
 
     ``score`` is the score as an SQL expression over ``columns``, in words that DuckDB and Spark
     share; ``time`` names the timestamp column by which the rows are sorted, None if there is none
-    (such streams are read with count windows).
+    (such streams are read with count windows). ``dimensions`` names the attributes by which points
+    of the stream dominate others, and which way is better; there are none if scores are all.
 
     Invariants: (1) a row depends on seed, rate and its place alone, not on ``chunk``, nor on
     ``rows``; (2) times never go back; (3) ``scores`` are what ``score`` gives over ``chunks`` at an
@@ -69,6 +72,7 @@ class Dataset:
     score: str
     time: str | None
     source: Source = field(repr=False, compare=False)
+    dimensions: tuple[tuple[str, Direction], ...] = ()
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -95,7 +99,7 @@ class Dataset:
             raise QueryError(
                 f"rate is {rate!r} for {self.name}",
                 "a data set with generated arrival times",
-                "leave rate out, or use stock, trip or gmti",
+                "leave rate out, or use stock, trip, gmti or network",
             )
         return cut_batches(lambda number: self.source.block(seed, number, rate), rows, chunk)
 
@@ -103,6 +107,21 @@ class Dataset:
         """The scores of the first ``rows`` rows, in arrays of ``chunk``; raises as ``chunks``."""
         rows = self._check(rows, seed, chunk)
         return cut_scores(lambda number: self.source.scores(seed, number), rows, chunk)
+
+    def points(self, rows: int, seed: int = 0, chunk: int = 1_000_000) -> Iterator[Floats]:
+        """The dimensions of the first ``rows`` rows, a column each, as matrices of ``chunk`` rows.
+
+        Raises as ``chunks``, and for a data set without dimensions.
+        """
+        if not self.dimensions:
+            raise QueryError(
+                f"points of {self.name}", "a data set with dimensions", "use ant, homes or network"
+            )
+        return map(self._matrix, self.chunks(rows, seed, chunk))
+
+    def _matrix(self, batch: pa.RecordBatch) -> Floats:
+        columns = [batch.column(name).to_numpy() for name, _ in self.dimensions]
+        return np.stack(columns, axis=1, dtype=np.float64)
 
     def _check(self, rows: int, seed: int, chunk: int) -> int:
         _whole(rows, "rows", 0, "write rows=1_000_000")
