@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "bfa": ("skyband.dominating.bfa", "Bfa"),
+    "contenders": ("skyband.dominating.contenders", "Contenders"),
 }
 
 ALGORITHMS = tuple(_CLASSES)

@@ -1,0 +1,360 @@
+"""Contenders: the exact scores of those points that bounds cannot rule out, and of no others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.dominating.window import WindowAlgorithm, stale
+from skyband.kernels.bounds import (
+    Bounds,
+    bounds,
+    cell_at,
+    count_cells,
+    least,
+    most,
+    side_of,
+)
+from skyband.kernels.emission import Out, skip
+from skyband.kernels.field import (
+    ARRIVED,
+    NEXT,
+    OLDEST,
+    POINTS,
+    SLOTS,
+    WIDTH,
+    Field,
+    exact_score,
+    field,
+    is_point,
+    place_point,
+    remove_oldest,
+)
+from skyband.kernels.jit import entry, lean
+from skyband.kernels.ranked import Ranked, better, rank, ranked
+from skyband.kernels.tracked import (
+    NONE,
+    Tracked,
+    credit,
+    roomier_tracked,
+    track,
+    tracked,
+    untrack,
+)
+from skyband.kernels.work import CANDIDATES, DELETIONS, EXACT, INSERTIONS, RESCANS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Setting
+
+_K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
+_LEVELS = 1024
+_PATIENCE = 8  # moves per contender after which sorting anew is cheaper
+_NOBODY = 1 << 60  # a floor that no bound reaches
+_READING = 16  # what counting a point by cell costs, in comparisons of a contender
+
+
+class State(NamedTuple):
+    """The window, its bounds and the contenders.
+
+    ``numbers``: k; whether the points of the step have been taken in; the bound from which a point
+    was a contender when bounds were counted; arrivals until then; how far the bound stayed below
+    the k-th score; comparisons since; room that is lacking; arrivals when bounds were chosen.
+    """
+
+    held: Field
+    limits: Bounds
+    items: Tracked
+    place: Ints  # by slot: place among the contenders, or NONE
+    order: Ranked  # contenders in rank order: by score and sequence number
+    levels: Ints  # scratch
+    work: Ints
+    numbers: Ints
+
+
+class Contenders(WindowAlgorithm):
+    """Maintains the exact scores of all points that may be answers, the *contenders*.
+
+    Counts of points by cell give an upper bound of every score. At times the bounds are counted
+    anew: points whose bound reaches a floor, somewhat below the k-th score, are contenders from then
+    on, as are those that arrive in such cells. A score grows by one with an arrival at most, so
+    nobody else can be an answer as long as the floor plus the arrivals since stays below the k-th
+    score; then the bounds are counted again. How far below is found by trying: the deeper the floor,
+    the more contenders and the fewer recounts, and the dearer of both is made cheaper.
+
+    Invariants: (1) the field holds the points of the window; (2) contenders have exact scores;
+    (3) every other point scores less than the floor plus the arrivals since.
+
+    Complexity: O(m d) per arrival and expiry for m contenders, in blocks; O(n d) per new contender
+    and per recount; space O(n d).
+    """
+
+    name = "contenders"
+    state: State
+
+    def new_state(self) -> State:  # noqa: D102
+        setting: Setting = self.setting
+        room = 64
+        return State(
+            field(room, self.width),
+            bounds(2, self.width),
+            tracked(room, self.width),
+            np.full(room, NONE, np.int64),
+            ranked(room),
+            np.zeros(_LEVELS + 1, np.int64),
+            counters(),
+            np.array([setting.k, 0, _NOBODY, 0, 1, 0, 0, 0], np.int64),
+        )
+
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        assert attributes is not None
+        return _advance(self.state, scores, attributes, steps, target, step)
+
+    def resized(self, held: Field) -> None:  # noqa: D102
+        state = self.state
+        slots = int(held.numbers[SLOTS])
+        place = np.full(slots, NONE, np.int64)
+        size = int(state.items.size[0])
+        place[state.items.seq[:size] & (slots - 1)] = np.arange(size)
+        self.state = state._replace(held=held, place=place)
+
+    def recoded(self) -> None:  # noqa: D102
+        state = self.state
+        side = side_of(int(state.held.numbers[POINTS]), self.width, 1.0)
+        if side != int(state.limits.side[0]):
+            state = state._replace(limits=bounds(side, self.width))
+        state.numbers[_FLOOR], state.numbers[_SINCE] = _NOBODY, 0  # count before the next answer
+        self.state = state
+
+    def make_room(self, arriving: int) -> None:  # noqa: D102
+        if bool(stale(self.state.held, self.state.numbers)):
+            self.recode()
+        state = self.state
+        wanted = max(int(state.numbers[_WANTED]), int(state.items.size[0]) + arriving)
+        items = roomier_tracked(state.items, wanted, self.width)
+        order = ranked(len(items.seq))
+        size = int(state.order.size[0])
+        order.score[:size], order.seq[:size] = state.order.score[:size], state.order.seq[:size]
+        order.size[0] = size
+        self.state = state._replace(items=items, order=order)
+
+    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+        state = self.state
+        seqs, scores = self.true_scores(alive)
+        size = int(state.items.size[0])
+        known = dict(zip(state.items.seq[:size].tolist(), state.items.score[:size].tolist(), strict=True))
+        limit = state.numbers[_FLOOR] + state.held.numbers[ARRIVED] - state.numbers[_SINCE]
+        for seq, score in zip(seqs, scores, strict=True):
+            if seq in known:
+                assert known[seq] == score, "2: a contender's score is off"
+            else:
+                assert score < limit, "3: a point that may win is no contender"
+        assert set(known) <= set(seqs), "2: a contender has expired"
+
+
+@entry
+def _advance(
+    state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
+) -> int:
+    """Take in a batch from a step on; return the step before which room ran out."""
+    held, numbers = state.held, state.numbers
+    k = numbers[_K]
+    position = steps.stop[step - 1] if step > 0 else 0
+    while step < len(steps.stop):
+        if numbers[_TAKEN] == 0:
+            arriving = steps.stop[step] - position
+            if state.order.size[0] + arriving > len(state.items.seq):
+                _sort(state)
+            if state.order.size[0] + arriving > len(state.items.seq):
+                numbers[_WANTED] = 0
+                return step
+            while held.numbers[OLDEST] < min(steps.first[step], held.numbers[NEXT]):
+                _expire(state)
+            for row in range(position, steps.stop[step]):
+                _arrive(state, attributes, row, scores[row] == scores[row])
+            # what expires in the step in which it arrives
+            while held.numbers[OLDEST] < steps.first[step]:
+                _expire(state)
+            numbers[_TAKEN] = 1
+        if steps.emit[step]:
+            _sort(state)
+            if not _certain(state):
+                if stale(held, numbers) or not _recount(state):
+                    return step
+                _sort(state)
+            state.work[SLIDES] += 1
+            state.work[CANDIDATES] += state.items.size[0]
+            _report(state, target, step)
+        else:
+            skip(target, step)
+        numbers[_TAKEN] = 0
+        position = steps.stop[step]
+        step += 1
+    return step
+
+
+@lean
+def _expire(state: State) -> None:
+    held = state.held
+    slot = held.numbers[OLDEST] & (held.numbers[SLOTS] - 1)
+    if is_point(held, slot):
+        if state.place[slot] != NONE:
+            _drop(state, slot)
+        credit(state.items, held, slot, -1, state.work)
+        state.numbers[_WORKED] += state.items.size[0]
+    remove_oldest(held)
+
+
+@lean
+def _arrive(state: State, attributes: Floats, row: int, is_ranked: bool) -> None:
+    held = state.held
+    seq = held.numbers[NEXT]
+    slot = place_point(held, attributes, row, is_ranked)
+    if is_ranked:
+        credit(state.items, held, slot, 1, state.work)
+        state.numbers[_WORKED] += state.items.size[0]
+        if most(state.limits, cell_at(held, slot, state.limits.side[0])) >= state.numbers[_FLOOR]:
+            _contend(state, seq, slot)
+
+
+@lean
+def _contend(state: State, seq: int, slot: int) -> None:
+    """Make a point a contender."""
+    state.place[slot] = track(state.items, state.held, seq, exact_score(state.held, slot, state.work))
+    at = state.order.size[0]
+    state.order.seq[at] = seq
+    state.order.size[0] = at + 1
+    state.work[INSERTIONS] += 1
+
+
+@lean
+def _drop(state: State, slot: int) -> None:
+    """A point is no contender any more; the order forgets it when it is sorted next."""
+    held, place = state.held, state.place[slot]
+    state.place[slot] = NONE
+    moved = untrack(state.items, place, held.numbers[WIDTH])
+    if moved != NONE:
+        state.place[moved & (held.numbers[SLOTS] - 1)] = place
+    state.work[DELETIONS] += 1
+
+
+@lean
+def _sort(state: State) -> None:
+    """Bring the order up to date. O(m) and a little more, as scores change by one at a time."""
+    order, items, held = state.order, state.items, state.held
+    mask, oldest = held.numbers[SLOTS] - 1, held.numbers[OLDEST]
+    kept, patience = 0, _PATIENCE * order.size[0]
+    for at in range(order.size[0]):
+        seq = order.seq[at]
+        place = state.place[seq & mask] if seq >= oldest else NONE
+        if place == NONE or items.seq[place] != seq:
+            continue
+        score = float(items.score[place])
+        to = kept
+        while (
+            patience > 0
+            and to > 0
+            and better(score, seq, order.score[to - 1], order.seq[to - 1])
+        ):
+            order.score[to] = order.score[to - 1]
+            order.seq[to] = order.seq[to - 1]
+            to -= 1
+            patience -= 1
+        order.score[to] = score
+        order.seq[to] = seq
+        kept += 1
+    order.size[0] = kept
+    if patience == 0:
+        rank(order)
+
+
+@lean
+def _certain(state: State) -> bool:
+    """Whether nobody but contenders can be an answer."""
+    held, numbers, k = state.held, state.numbers, state.numbers[_K]
+    if state.items.size[0] == held.numbers[POINTS]:
+        return True
+    if state.items.size[0] < k:
+        return False
+    limit = numbers[_FLOOR] + held.numbers[ARRIVED] - numbers[_SINCE]
+    return state.order.score[k - 1] >= limit
+
+
+@lean
+def _recount(state: State) -> bool:
+    """Count the bounds anew, and choose the contenders; False if room for them is lacking."""
+    held, numbers, limits, items = state.held, state.numbers, state.limits, state.items
+    k, width, mask = numbers[_K], held.numbers[WIDTH], held.numbers[SLOTS] - 1
+    count_cells(held, limits)
+    state.work[RESCANS] += 1
+    known = state.work[EXACT]
+    if items.size[0] < k and not _seed(state):
+        return False
+    _sort(state)
+    floor = 0
+    if items.size[0] >= k:
+        floor = max(int(state.order.score[k - 1]) - numbers[_SLACK], 0)
+    wanted = 0
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = seq & mask
+        if is_point(held, slot) and most(limits, cell_at(held, slot, limits.side[0])) >= floor:
+            wanted += 1
+    if wanted + items.size[0] > len(items.seq):
+        numbers[_WANTED] = wanted + items.size[0]
+        return False
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = seq & mask
+        if is_point(held, slot):
+            may_win = most(limits, cell_at(held, slot, limits.side[0])) >= floor
+            if may_win and state.place[slot] == NONE:
+                _contend(state, seq, slot)
+            elif not may_win and state.place[slot] != NONE:
+                _drop(state, slot)
+    numbers[_FLOOR], numbers[_SINCE] = floor, held.numbers[ARRIVED]
+    reading = held.numbers[POINTS] * (_READING + state.work[EXACT] - known)
+    if reading > numbers[_WORKED]:
+        numbers[_SLACK] = min(2 * numbers[_SLACK], held.numbers[POINTS] + 1)
+    else:
+        numbers[_SLACK] = max(numbers[_SLACK] // 2, 1)
+    numbers[_WORKED] = 0
+    return True
+
+
+@lean
+def _seed(state: State) -> bool:
+    """Make the points with the largest lower bounds contenders, k at least if there are as many."""
+    held, limits, levels = state.held, state.limits, state.levels
+    k, width, mask = state.numbers[_K], held.numbers[WIDTH], held.numbers[SLOTS] - 1
+    scale = held.numbers[POINTS] // _LEVELS + 1
+    levels[:] = 0
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = seq & mask
+        if is_point(held, slot):
+            levels[least(limits, cell_at(held, slot, limits.side[0]), width) // scale] += 1
+    level, wanted = len(levels) - 1, levels[len(levels) - 1]
+    while wanted < k and level > 0:
+        level -= 1
+        wanted += levels[level]
+    if wanted + state.items.size[0] > len(state.items.seq):
+        state.numbers[_WANTED] = wanted + state.items.size[0]
+        return False
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = seq & mask
+        if is_point(held, slot) and state.place[slot] == NONE:
+            bound = least(limits, cell_at(held, slot, limits.side[0]), width)
+            if bound // scale >= level:
+                _contend(state, seq, slot)
+    return True
+
+
+@lean
+def _report(state: State, target: Out, step: int) -> None:
+    k, at = min(state.numbers[_K], state.order.size[0]), target.rows.size[0]
+    for i in range(k):
+        target.rows.score[at + i] = state.order.score[i]
+        target.rows.seq[at + i] = state.order.seq[i]
+    target.rows.size[0] = at + k
+    target.upto[step] = at + k

@@ -1,0 +1,293 @@
+"""Top-k dominating over panes and shards: what one shard of the points counts.
+
+Two facts make a global query scale out. What a point dominates adds up: over the panes of a window,
+and over shards of the points. And a point that k others dominate is no answer as long as they are
+in the window with it, since each of them dominates all that it does, and itself. So all shards know
+the few points that may be answers, and each counts them against its own share of the points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, MutableMapping
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.dominance import BLOCK, Index, dominated, dominators, index, kth_newest
+from skyband.order import Bools, Floats, Ints
+
+_NEVER = -(1 << 62)
+_STRONG = 256  # points that are tried first, at least
+_ASLEEP, _COUNTED = 0, 1
+
+
+class Lives(Protocol):
+    """Which windows hold a pane. A higher number is a newer pane."""
+
+    def step(self, pane: int) -> int:
+        """The first window that holds the points of a pane."""
+
+    def last(self, pane: int) -> int:
+        """The last window that holds the points of a pane."""
+
+
+class Counted(NamedTuple):
+    """One window: who may be an answer, by slot, and how many points of the shard each dominates.
+
+    Slots number the points that ever came as candidates, in the order of panes and of time, in
+    the same way in all shards: of equal counts the higher slot ranks first.
+    """
+
+    window: int
+    slot: Ints
+    count: Ints
+
+
+def undominated(points: Floats, k: int) -> Bools:
+    """Which points have fewer than ``k`` dominators among themselves: the k-skyband.
+
+    Nobody else can be an answer, nor is needed to tell who can. Most points are beaten by a few
+    strong ones, which are tried first; the rest, r of them, cost O(r^2) bit operations.
+    """
+    few = min(max(_STRONG, 4 * k), 2 * BLOCK)
+    if len(points) <= 2 * few:
+        return dominators(points, points) < k
+    strong = np.argpartition(_weakness(points), few)[:few]
+    alive = dominators(points[strong], points) < k
+    left = np.flatnonzero(alive)
+    alive[left] = dominators(points[left], points[left]) < k
+    return alive
+
+
+def _weakness(points: Floats) -> Ints:
+    """A rough rank over all dimensions: the sum of those among some of the points."""
+    some = np.sort(points[:: max(1, len(points) // 64)], axis=0)
+    columns = range(points.shape[1])
+    return sum((np.searchsorted(some[:, at], points[:, at]) for at in columns), np.int64(0))
+
+
+@dataclass
+class Candidates:
+    """Points that may still be answers, in the order of their slots: panes ascend.
+
+    ``beaten`` counts the dominators in the own or later panes. A point is asleep until the window
+    ``wake``, for so long k dominators share its windows; then it is counted from its ``count`` on.
+    """
+
+    point: Floats
+    slot: Ints
+    pane: Ints
+    beaten: Ints
+    state: Ints
+    wake: Ints
+    count: Ints
+
+    @classmethod
+    def none(cls, width: int) -> Candidates:
+        """No points."""
+        return cls(np.empty((0, width)), *(np.empty(0, np.int64) for _ in range(6)))
+
+    def __len__(self) -> int:
+        return len(self.slot)
+
+    def keep(self, which: Bools) -> None:
+        """Forget all others."""
+        if not which.all():
+            for own in fields(self):
+                setattr(self, own.name, getattr(self, own.name)[which])
+
+    def extend(self, others: Candidates) -> None:
+        """Append points of a newer pane."""
+        for own in fields(self):
+            both = (getattr(self, own.name), getattr(others, own.name))
+            setattr(self, own.name, np.concatenate(both))
+
+
+@dataclass
+class Work:
+    """What was done, independent of the machine.
+
+    ``slides`` are windows answered; ``compared`` are pairs of a candidate and a point of the shard
+    whose dominance was counted: with panes that came or went, and, once per candidate, with all
+    panes of the window; ``scanned`` are pairs of candidates.
+    """
+
+    slides: int = 0
+    points: int = 0
+    compared: int = 0
+    first_compared: int = 0
+    scanned: int = 0
+    candidates: int = 0
+    counted: int = 0
+
+
+@dataclass
+class PaneCounts:
+    """Maintains, for one shard of the points, how many of them each possible answer dominates.
+
+    ``insert`` takes the panes in ascending order, with the shard's points and *all* shards' points
+    that are in the k-skyband of their pane; windows that end before a pane begins must be answered
+    before it is inserted. ``panes`` holds the indexed points of each living pane.
+
+    Invariants (numbered as in :meth:`check_invariants`)
+      1. candidates stand in the order of slots and panes, and live in the window ``due``
+      2. ``beaten`` is the number of candidates of the own or later panes that dominate it, and is
+         below k
+      3. a candidate that is asleep has k dominators among the candidates until ``wake`` has passed
+      4. ``count`` of a counted one is the number of the shard's living points that it dominates
+
+    Complexity: per pane, O(c) counts of the new pane and of the one that expires for c counted
+    candidates; a candidate that wakes is counted once against all living panes. In a window of m
+    panes about c / m wake per slide, so a slide costs about the same however long the window is.
+    Space: the shard's points of a window, and the candidates.
+    """
+
+    k: int
+    width: int
+    lives: Lives
+    panes: MutableMapping[int, Index] = field(default_factory=dict)
+    alive: list[int] = field(default_factory=list)  # panes, ascending
+    due: int = _NEVER  # the first window that was not answered
+    reached: int = _NEVER  # the last window that is known to be complete, if windows count rows
+    slots: int = 0
+    found: Candidates = field(init=False)
+    work: Work = field(default_factory=Work)
+
+    def __post_init__(self) -> None:
+        self.found = Candidates.none(self.width)
+
+    def __len__(self) -> int:
+        return len(self.found)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is alive."""
+        return not self.alive
+
+    def insert(self, pane: int, points: Floats, survivors: Floats) -> Bools:
+        """Take in a pane that is newer than all before; tells which survivors are candidates.
+
+        ``survivors`` stand in the order of time, and hold at least the k-skyband of the pane.
+        """
+        if self.lives.step(pane) < self.due:
+            raise AssertionError(f"pane {pane} after window {self.due - 1} was answered")
+        fresh = undominated(survivors, self.k)
+        slot = self.slots + np.flatnonzero(fresh)
+        self.slots += len(survivors)
+        if not len(survivors):
+            return fresh
+        self._beat(survivors[fresh])
+        self.panes[pane] = held = index(points)
+        self._count_pane(held, +1)
+        self.alive.append(pane)
+        self.work.points += len(points)
+        self._admit(pane, survivors[fresh], slot)
+        return fresh
+
+    def _beat(self, fresh: Floats) -> None:
+        """Drop the candidates that have k dominators in later panes."""
+        found = self.found
+        if len(found) and len(fresh):
+            found.beaten = found.beaten + dominators(fresh, found.point)
+            self.work.scanned += len(found) * len(fresh)
+            found.keep(found.beaten < self.k)
+
+    def _admit(self, pane: int, fresh: Floats, slot: Ints) -> None:
+        """New candidates are asleep, and look around when the next window is answered."""
+        new = len(fresh)
+        if not new:
+            return
+        own = dominators(fresh, fresh)
+        self.work.scanned += new * new
+        sleep = np.full(new, _ASLEEP, np.int64)
+        wake = np.full(new, _NEVER, np.int64)
+        number = np.full(new, pane, np.int64)
+        count = np.zeros(new, np.int64)
+        self.found.extend(Candidates(fresh, slot, number, own, sleep, wake, count))
+
+    def _count_pane(self, held: Index, sign: int) -> None:
+        """Count a pane that comes or goes for those that are counted."""
+        which = np.flatnonzero(self.found.state == _COUNTED)
+        self.found.count[which] += sign * dominated(held, self.found.point[which])
+        self.work.compared += len(held.points) * len(which)
+
+    def answer_before(self, step: int) -> Iterator[Counted]:
+        """Answer all windows before ``step`` in which anything is alive."""
+        while self.due < step and not self.idle:
+            self.due = max(self.due, self.lives.step(self.alive[0]))
+            if self.due >= step:
+                break
+            yield self._answer()
+            self.due += 1
+            self._expire()
+        self.due = max(self.due, step)
+
+    def _answer(self) -> Counted:
+        self._wake()
+        which = self.found.state == _COUNTED
+        self.work.slides += 1
+        self.work.candidates += len(self.found)
+        self.work.counted += int(which.sum())
+        return Counted(self.due, self.found.slot[which], self.found.count[which])
+
+    def _wake(self) -> None:
+        """Let those look around whose sleep is over: they sleep on, or are counted from now on."""
+        found = self.found
+        up = np.flatnonzero((found.state == _ASLEEP) & (found.wake < self.due))
+        if not len(up):
+            return
+        ends = np.full(len(up), len(found), np.int64)
+        kth = kth_newest(found.point, found.point[up], ends, self.k)
+        self.work.scanned += int((ends - np.maximum(kth, 0)).sum())
+        sleeps = kth >= 0
+        panes = found.pane[kth[sleeps]].tolist()
+        found.wake[up[sleeps]] = [self.lives.last(pane) for pane in panes]
+        counted = up[~sleeps]
+        if not len(counted):
+            return
+        found.state[counted] = _COUNTED
+        found.count[counted] = 0
+        points = found.point[counted]
+        for pane in self.alive:
+            held = self.panes[pane]
+            found.count[counted] += dominated(held, points)
+            self.work.first_compared += len(held.points) * len(counted)
+
+    def _expire(self) -> None:
+        """Forget the panes whose last window is before ``due``."""
+        while self.alive and self.lives.last(self.alive[0]) < self.due:
+            pane = self.alive.pop(0)
+            self.found.keep(self.found.pane != pane)
+            self._count_pane(self.panes[pane], -1)
+            del self.panes[pane]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All but the points of the panes, as named arrays."""
+        numbers = np.array([self.due, self.reached, self.slots], np.int64)
+        named = {own.name: getattr(self.found, own.name) for own in fields(self.found)}
+        return {**named, "alive": np.array(self.alive, np.int64), "numbers": numbers}
+
+    def adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what :meth:`arrays` gave."""
+        self.found = Candidates(**{own.name: arrays[own.name] for own in fields(Candidates)})
+        self.alive = arrays["alive"].tolist()
+        self.due, self.reached, self.slots = arrays["numbers"].tolist()
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if an invariant is broken; between two windows."""
+        found, k = self.found, self.k
+        assert (np.diff(found.slot) > 0).all() and (np.diff(found.pane) >= 0).all(), "1"
+        assert all(self.lives.last(pane) >= self.due for pane in found.pane.tolist()), "1"
+        held = [self.panes[pane].points for pane in self.alive]
+        points = np.concatenate(held) if held else np.empty((0, self.width))
+        for at, point in enumerate(found.point):
+            over = (found.point <= point).all(axis=1) & (found.point < point).any(axis=1)
+            assert found.beaten[at] == (over & (found.pane >= found.pane[at])).sum() < k, "2"
+            if found.state[at] == _COUNTED:
+                under = (point <= points).all(axis=1) & (point < points).any(axis=1)
+                assert found.count[at] == under.sum(), "4"
+            elif found.wake[at] >= self.due:
+                last = [self.lives.last(pane) for pane in found.pane[over].tolist()]
+                assert sum(each >= found.wake[at] for each in last) >= k, "3"

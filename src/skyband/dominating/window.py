@@ -1,0 +1,92 @@
+"""What the algorithms that keep the points of the window in a field have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+
+import numpy as np
+
+from skyband.kernels.field import (
+    ARRIVED,
+    NEXT,
+    OLDEST,
+    POINTS,
+    SLOTS,
+    Field,
+    choose_bounds,
+    roomier_field,
+)
+from skyband.kernels.jit import entry
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, Setting
+
+CODED = -1
+"""Where ``state.numbers`` holds the arrivals when codes were chosen."""
+
+
+@entry
+def stale(held: Field, numbers: Ints) -> bool:
+    """Whether so many points came since codes were chosen that they may not suit any more."""
+    since = held.numbers[ARRIVED] - numbers[CODED]
+    return since >= 64 and 2 * since >= held.numbers[POINTS]
+
+
+class WindowAlgorithm(Algorithm):
+    """Maintains a field of the window's points, codes of which are chosen anew as it turns over.
+
+    The state has fields ``held`` (the field), ``work`` and ``numbers``.
+    """
+
+    attributes = True
+
+    def __init__(self, setting: Setting, width: int) -> None:
+        self.width = width
+        super().__init__(setting)
+
+    @abstractmethod
+    def resized(self, held: Field) -> None:
+        """The field has been given more slots."""
+
+    @abstractmethod
+    def recoded(self) -> None:
+        """Codes have been chosen anew."""
+
+    def welcome(self, scores: Floats, steps: Steps) -> None:
+        """Make room for as many points as arrive."""
+        held: Field = self.state.held
+        room = int(held.numbers[NEXT] - held.numbers[OLDEST]) + len(scores)
+        bigger = roomier_field(held, room)
+        if bigger is not held:
+            self.resized(bigger)
+
+    def recode(self) -> None:
+        """Choose codes that suit the points of the window as they are now."""
+        choose_bounds(self.state.held)
+        self.state.numbers[CODED] = self.state.held.numbers[ARRIVED]
+        self.recoded()
+
+    def kept(self) -> Ints:
+        """Every point counts for the scores of others."""
+        held: Field = self.state.held
+        seqs = np.arange(int(held.numbers[OLDEST]), int(held.numbers[NEXT]), dtype=np.int64)
+        return seqs[~np.isnan(held.points[seqs & (int(held.numbers[SLOTS]) - 1)])]
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def true_scores(self, alive: Mapping[int, float]) -> tuple[list[int], list[int]]:
+        """The points of the window, which must be those ``alive``, and their scores, counted."""
+        held: Field = self.state.held
+        seqs = self.kept()
+        assert seqs.tolist() == sorted(alive), "1: not the window's points"
+        assert int(held.numbers[POINTS]) == len(seqs), "1: points are miscounted"
+        slots = int(held.numbers[SLOTS])
+        points = held.points.reshape(self.width, slots)[:, seqs & (slots - 1)].T
+        scores = [
+            int(((point <= points).all(axis=1) & (point < points).any(axis=1)).sum())
+            for point in points
+        ]
+        return seqs.tolist(), scores

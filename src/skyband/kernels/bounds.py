@@ -1,0 +1,90 @@
+"""Bounds of scores by cell: how many points stand in cells that are nowhere lower.
+
+A cell is a range of codes per dimension. With ``at_least[c]``, the points in cells nowhere lower
+than c, a point of cell c dominates at most ``at_least[c] - 1`` points, and at least as many as stand
+in cells higher in *all* dimensions, which is ``at_least`` of the cell one up in every dimension.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.field import BLOCKS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point
+from skyband.kernels.jit import lean
+from skyband.order import Ints
+
+
+class Bounds(NamedTuple):
+    """Counts by cell; the last dimension of a cell varies fastest.
+
+    ``side``: cells per dimension.
+    """
+
+    at_least: Ints
+    side: Ints
+
+
+def side_of(points: int, width: int, per_cell: float) -> int:
+    """Cells per dimension for about ``per_cell`` points in a cell, two at least."""
+    wanted = (max(points, 1) / per_cell) ** (1 / width)
+    return max(2, min(BLOCKS, int(wanted + 1e-9)))
+
+
+def bounds(side: int, width: int) -> Bounds:
+    """Counts at zero."""
+    return Bounds(np.zeros(side**width, np.int64), np.array([side], np.int64))
+
+
+@lean
+def cell_at(held: Field, slot: int, side: int) -> int:
+    """The cell of a point, from its codes."""
+    slots = held.numbers[SLOTS]
+    cell = 0
+    for at in range(held.numbers[WIDTH]):
+        cell = cell * side + ((np.int64(held.codes[at * slots + slot]) * side) // BLOCKS)
+    return cell
+
+
+@lean
+def count_cells(held: Field, found: Bounds) -> None:
+    """Count the points of the window by cell, and sum them up. O(n + cells * d)."""
+    side, width = found.side[0], held.numbers[WIDTH]
+    counts = found.at_least
+    counts[:] = 0
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = seq & (held.numbers[SLOTS] - 1)
+        if is_point(held, slot):
+            counts[cell_at(held, slot, side)] += 1
+    stride = 1
+    for _ in range(width):
+        # add up from the highest cell of the dimension to the lowest
+        block = stride * side
+        for start in range(0, len(counts), block):
+            for step in range(side - 2, -1, -1):
+                lower = counts[start + step * stride : start + (step + 1) * stride]
+                upper = counts[start + (step + 1) * stride : start + (step + 2) * stride]
+                for i in range(len(lower)):
+                    lower[i] += upper[i]
+        stride = block
+
+
+@lean
+def most(found: Bounds, cell: int) -> int:
+    """The largest score that a point of a cell may have."""
+    return found.at_least[cell] - 1
+
+
+@lean
+def least(found: Bounds, cell: int, width: int) -> int:
+    """The smallest score that a point of a cell may have."""
+    side = found.side[0]
+    rest, stride, up = cell, 1, 0
+    for _ in range(width):
+        if rest % side == side - 1:
+            return 0
+        rest //= side
+        up += stride
+        stride *= side
+    return found.at_least[cell + up]

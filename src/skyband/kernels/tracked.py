@@ -1,0 +1,115 @@
+"""Points whose scores are kept up to date: an arrival or expiry is compared with all of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.kernels.field import SLOTS, WIDTH, Field
+from skyband.kernels.jit import lean
+from skyband.kernels.work import COMPARISONS
+from skyband.order import Floats, Ints
+
+NONE = -1
+_CHUNK = 512
+
+
+class Tracked(NamedTuple):
+    """Points in no order, by place; coordinates by dimension so that many are compared at once.
+
+    ``size``: points.
+    """
+
+    points: Floats  # dimension * room + place
+    score: Ints
+    seq: Ints
+    no_worse: Ints  # scratch
+    better: Ints  # scratch
+    size: Ints
+
+
+def tracked(room: int, width: int) -> Tracked:
+    """An empty list with room for ``room`` points."""
+    room = max(room, 1)
+    return Tracked(
+        np.zeros(room * width),
+        np.zeros(room, np.int64),
+        np.zeros(room, np.int64),
+        np.zeros(_CHUNK, np.int64),
+        np.zeros(_CHUNK, np.int64),
+        np.zeros(1, np.int64),
+    )
+
+
+def roomier_tracked(items: Tracked, room: int, width: int) -> Tracked:
+    """The same points with room for at least ``room``."""
+    held = len(items.seq)
+    if room <= held:
+        return items
+    room = max(room, 2 * held)
+    new = tracked(room, width)
+    for at in range(width):
+        new.points[at * room : at * room + held] = items.points[at * held : (at + 1) * held]
+    new.score[:held], new.seq[:held] = items.score, items.seq
+    new.size[0] = items.size[0]
+    return new
+
+
+@lean
+def track(items: Tracked, held: Field, seq: int, score: int) -> int:
+    """Add a point with its score; return its place."""
+    room, slots = len(items.seq), held.numbers[SLOTS]
+    place = items.size[0]
+    for at in range(held.numbers[WIDTH]):
+        items.points[at * room + place] = held.points[at * slots + (seq & (slots - 1))]
+    items.score[place] = score
+    items.seq[place] = seq
+    items.size[0] = place + 1
+    return place
+
+
+@lean
+def untrack(items: Tracked, place: int, width: int) -> int:
+    """Remove a point; return the sequence number of the one that took its place, or NONE."""
+    room = len(items.seq)
+    last = items.size[0] - 1
+    items.size[0] = last
+    if place == last:
+        return NONE
+    for at in range(width):
+        items.points[at * room + place] = items.points[at * room + last]
+    items.score[place] = items.score[last]
+    items.seq[place] = items.seq[last]
+    return items.seq[place]
+
+
+@lean
+def credit(items: Tracked, held: Field, slot: int, amount: int, work: Ints) -> None:
+    """Add ``amount`` to the score of every tracked point that dominates the one in a slot. O(m d).
+
+    Written without branches, and dimension by dimension, so that many points are compared at once.
+    """
+    room, slots, width = len(items.seq), held.numbers[SLOTS], held.numbers[WIDTH]
+    size = items.size[0]
+    start = 0
+    while start < size:
+        count = min(_CHUNK, size - start)
+        no_worse, better = items.no_worse[:count], items.better[:count]
+        for at in range(width):
+            value = held.points[at * slots + slot]
+            column = items.points[at * room + start : at * room + start + count]
+            if at == 0:
+                for i in range(len(column)):
+                    no_worse[i] = column[i] <= value
+                    better[i] = column[i] < value
+            else:
+                for i in range(len(column)):
+                    no_worse[i] &= column[i] <= value
+                    better[i] |= column[i] < value
+        score = items.score[start : start + count]
+        for i in range(len(score)):
+            score[i] += amount * (no_worse[i] & better[i])
+        start += count
+    work[COMPARISONS] += size * width
+
