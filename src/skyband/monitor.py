@@ -208,7 +208,8 @@ class Monitor:
         Time windows only; a count window that is not complete is never answered.
         """
         if isinstance(self.query.window, CountWindow):
-            return self._push_counted(np.empty(0), None, None, None)
+            matrix, column, _ = self._scores(None, None)
+            return self._push_counted(column, matrix, None, None)
         return self._close(FOREVER)
 
     def _scores(
