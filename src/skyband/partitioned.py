@@ -19,7 +19,7 @@ from skyband.intake import Dropped, arrival_numbers, id_column, time_column
 from skyband.monitor import Monitor
 from skyband.order import Bools, Ints
 from skyband.panes import Panes, Steps, TimeSteps
-from skyband.planner import Plan, plan
+from skyband.planner import plan
 from skyband.query import CountWindow, TimeWindow, TopK
 from skyband.results import Ranked
 
@@ -43,7 +43,8 @@ class Partitioned:
 
     Rows must come key by key, in ascending order of the keys' numbers, and in sequence within a
     key: in arrival order for count windows, in time order for time windows. ``dropped`` counts
-    what was not ranked. Count windows number the key's own arrivals.
+    what was not ranked. Count windows number the key's own arrivals. ``monitor`` is the kind of
+    monitor that the query needs; what it takes for scores is pushed here, and can be sliced.
 
     Complexity: that of a monitor over all rows, whatever the number of keys; space: that of one
     monitor.
@@ -60,12 +61,18 @@ class Partitioned:
     7 [0, 2) 1. 4 (id 1)
     """
 
-    def __init__(self, query: TopK, algorithm: str = "auto") -> None:
+    def __init__(
+        self, query: TopK, algorithm: str = "auto", monitor: type[Monitor] = Monitor
+    ) -> None:
         self.query = query
-        self.plan = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
+        if monitor is Monitor and algorithm == "auto":
+            self.plan = plan(query)
+        else:
+            self.plan = monitor(query, algorithm).plan
+        self._kind = monitor
         self._counted = isinstance(query.window, CountWindow)
         self._left_out = Dropped()  # on earlier lines, and before any line
-        self._line = _Line(query, self.plan.algorithm)
+        self._line = _Line(query, self.plan.algorithm, monitor)
         self._last: tuple[int, int] | None = None  # key and place of the newest row
 
     @property
@@ -145,7 +152,7 @@ class Partitioned:
             if not self._line.room_for(key[part], place[part], begins[:1]):
                 found.append(self._line.finish())
                 self._left_out = self.dropped
-                self._line = _Line(self.query, self.plan.algorithm)
+                self._line = _Line(self.query, self.plan.algorithm, self._kind)
             rows = (scores[part], key[part], id[part], place[part])
             found.append(self._line.push(*rows, begins[:1]))
         return found
@@ -215,7 +222,7 @@ class _Stretches(TimeSteps):
 class _Line:
     """One monitor over one line of time on which keys follow each other."""
 
-    def __init__(self, query: TopK, algorithm: str) -> None:
+    def __init__(self, query: TopK, algorithm: str, kind: type[Monitor]) -> None:
         window = query.window
         self.query = query
         self.counted = isinstance(window, CountWindow)
@@ -226,7 +233,7 @@ class _Line:
             wait = -(-window.size // window.slide) - 1
         panes = Panes(window.size, window.slide, self.offset)
         self.stretches = _Stretches(panes, query.emit == "changes", wait)
-        self.monitor = Monitor(replace(query, window=flat), algorithm)
+        self.monitor = kind(replace(query, window=flat), algorithm)
         self.monitor._steps = self.stretches
 
     def room_for(self, key: Ints, place: Ints, begins: Ints) -> bool:

@@ -1,4 +1,4 @@
-"""The command line: ``skyband top``, ``run``, ``explain``, ``generate``, ``bench``, ``demo``.
+"""The command line: ``skyband top``, ``dominating``, ``run``, ``explain``, ``generate`` and others.
 
 ``app`` declares the commands, one module each does the work. ``options`` turns words into a query,
 ``reading`` opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking``

@@ -17,6 +17,9 @@ app = typer.Typer(
 
 _QUERY, _OUTPUT = "The query", "Where and how"
 
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input.")
+]
 K = Annotated[
     str, typer.Option("--k", metavar="K", help="How many of each window.", rich_help_panel=_QUERY)
 ]
@@ -98,6 +101,16 @@ Algorithm = Annotated[
         rich_help_panel=_QUERY,
     ),
 ]
+On = Annotated[
+    list[str],
+    typer.Option(
+        "--on",
+        metavar="ATTRIBUTE:min|max",
+        help="A dimension and which way is better, such as 'price:min'; may be repeated. The "
+        "attribute is a column or a SQL expression.",
+        rich_help_panel=_QUERY,
+    ),
+]
 
 Engine = Annotated[
     str,
@@ -153,10 +166,7 @@ def skyband(
 
 @app.command()
 def top(
-    file: Annotated[
-        str,
-        typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input."),
-    ],
+    file: File,
     by: Annotated[
         str,
         typer.Option(
@@ -195,11 +205,44 @@ def top(
 
 
 @app.command()
-def workload(
-    file: Annotated[
+def dominating(
+    file: File,
+    on: On,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: Annotated[
         str,
-        typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input."),
-    ],
+        typer.Option(
+            "--algorithm",
+            metavar="NAME",
+            help="auto, or the name of an algorithm.",
+            rich_help_panel=_QUERY,
+        ),
+    ] = "auto",
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Find the k rows of each window that dominate the most others, without a scoring function.
+
+    Example: skyband dominating homes.csv --k 3 --on price:min --on area:max --last 1000
+    """
+    from skyband.cli import dominating, options
+
+    span = options.window(last, time, window, slide, offset, full)
+    asked = dominating.asked(on, k, span, emit, time, partition_by, algorithm)
+    dominating.run(file, asked, format, out)
+
+
+@app.command()
+def workload(
+    file: File,
     queries: Annotated[
         str,
         typer.Option(
@@ -293,6 +336,15 @@ def explain(
     partition_by: PartitionBy = None,
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
+    on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--on",
+            metavar="ATTRIBUTE:min|max",
+            help="A dimension of a top-k dominating query, instead of a score; may be repeated.",
+            rich_help_panel=_QUERY,
+        ),
+    ] = None,
     queries: Annotated[
         str | None,
         typer.Option(
@@ -311,11 +363,19 @@ def explain(
     from skyband.cli import explain as command
     from skyband.cli import options
 
-    given = [by, last, time, window, slide, offset, full, partition_by, queries]
+    given = [by, last, time, window, slide, offset, full, partition_by, queries, on]
     if command.is_job(file, physical, any(given) or (k, emit, algorithm) != ("10", "all", "auto")):
         from skyband.cli import explain_job
 
         explain_job.run(str(file), as_json, physical)
+        return
+    if on:
+        from skyband.cli import dominating, explain_dominating
+
+        options.no_score_beside(by, queries)
+        span = options.window(last, time, window, slide, offset, full)
+        wanted = dominating.asked(on, k, span, emit, time, partition_by, algorithm)
+        explain_dominating.run(file, wanted, as_json)
         return
     if queries is not None:
         from skyband.cli import explain_workload

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from skyband.cli import expressions, options
 from skyband.cli.reading import MisreadError, Source
@@ -60,14 +61,9 @@ def is_job(file: str | None, physical: bool, given: bool) -> bool:
 
 def run(file: str | None, asked: Asked, as_json: bool) -> None:
     """Print the plan of a query, with what the file tells if there is one."""
-    seen, scores = None, None
-    if file is not None:
-        with Source(file) as source:
-            try:
-                seen, scores = look(source, asked), first_scores(source, asked)
-            except MisreadError:
-                source.look_at_all()
-                seen, scores = look(source, asked), first_scores(source, asked)
+    seen, scores = looked_at(
+        file, lambda source: (look(source, asked), first_scores(source, asked))
+    )
     chosen = (
         plan(asked.query, scores)
         if asked.algorithm == "auto"
@@ -76,9 +72,31 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
     objects = objects_per_window(asked, seen)
     guess = None if objects is None else expected(asked, objects)
     if as_json:
-        print(json.dumps([_record(asked, seen, chosen, guess)], indent=1, ensure_ascii=False))
+        print_record(record(asked, seen, chosen, objects) | _candidates(guess))
         return
     show(_words(asked, seen, chosen, guess))
+
+
+Look = TypeVar("Look")
+
+
+def looked_at(
+    file: str | None, look: Callable[[Source], tuple[Seen, Look]]
+) -> tuple[Seen, Look] | tuple[None, None]:
+    """What a file tells, if there is one; looked at twice if types were misjudged at first."""
+    if file is None:
+        return None, None
+    with Source(file) as source:
+        try:
+            return look(source)
+        except MisreadError:
+            source.look_at_all()
+            return look(source)
+
+
+def print_record(record: dict[str, Any]) -> None:
+    """Print one record, as an array of one."""
+    print(json.dumps([record], indent=1, ensure_ascii=False))
 
 
 def show(lines: list[tuple[str, str]]) -> None:
@@ -99,7 +117,7 @@ def first_scores(source: Source, asked: Asked) -> Floats | None:
     """The scores that ``auto`` would decide on, if the engine would look at them."""
     if asked.by is None or asked.time is not None or asked.partition_by:
         return None
-    batch = next(iter(source.rows(question(source, asked).score, None, [])), None)
+    batch = next(iter(source.rows(question(source, asked).numbers, None, [])), None)
     return None if batch is None else score_column(batch.column("score"))[0]
 
 
@@ -167,24 +185,13 @@ def _harmonic(terms: int) -> float:
 def _words(
     asked: Asked, seen: Seen | None, chosen: Plan, guess: Expected | None
 ) -> list[tuple[str, str]]:
-    query = asked.query
-    each = f", for each {' and '.join(asked.partition_by)}" if asked.partition_by else ""
-    by = f" by {asked.by}" if asked.by else ""
-    words = [("query", f"{query}{by}{each}")]
-    if seen is not None:
-        keys = f", {seen.keys:,} keys" if seen.keys is not None else ""
-        words.append(("file", f"{seen.file}: {seen.rows:,} rows{keys}"))
-        words.append(("columns", seen.columns))
-    words.append(("panes", _panes(asked)))
-    words.append(("algorithm", f"{chosen.algorithm}"))
-    words += [("because" if not at else "", reason) for at, reason in enumerate(chosen.reasons)]
+    words = opening(asked, seen, chosen)
     if guess is None:
         words.append(
             ("candidates", "depend on how many objects a window holds: name a FILE to find out")
         )
         return words
-    per_slide = f"{guess.slide:,.0f}" if guess.slide >= 10 else f"{guess.slide:.2g}"
-    held = f"{guess.window:,.0f} objects per window, {per_slide} per slide"
+    held = held_in(asked, guess.window, "objects")
     most = f"at most {guess.mintopk_most:,}, k for each open window"
     words += [
         ("candidates", f"{held}; of scores in random order are kept:"),
@@ -193,6 +200,28 @@ def _words(
         ("", f"SAP: about {guess.sap:,}, by partitions"),
     ]
     return words
+
+
+def opening(asked: Asked, seen: Seen | None, chosen: Plan) -> list[tuple[str, str]]:
+    """What is told of every query: itself, the file, panes, algorithm and why."""
+    each = f", for each {' and '.join(asked.partition_by)}" if asked.partition_by else ""
+    by = f" by {asked.by}" if asked.by else ""
+    words = [("query", f"{asked.query}{by}{each}")]
+    if seen is not None:
+        keys = f", {seen.keys:,} keys" if seen.keys is not None else ""
+        words.append(("file", f"{seen.file}: {seen.rows:,} rows{keys}"))
+        words.append(("columns", seen.columns))
+    words.append(("panes", _panes(asked)))
+    words.append(("algorithm", f"{chosen.algorithm}"))
+    return words + [("" if at else "because", reason) for at, reason in enumerate(chosen.reasons)]
+
+
+def held_in(asked: Asked, objects: float, what: str) -> str:
+    """How much a window holds, and a slide brings, in words."""
+    window = asked.query.window
+    slide = objects * window.slide / window.size
+    per_slide = f"{slide:,.0f}" if slide >= 10 else f"{slide:.2g}"
+    return f"{objects:,.0f} {what} per window, {per_slide} per slide"
 
 
 def _panes(asked: Asked) -> str:
@@ -225,9 +254,8 @@ def _panes_per_window(asked: Asked) -> int:
     return 2 * whole + 1 if rest else whole
 
 
-def _record(
-    asked: Asked, seen: Seen | None, chosen: Plan, guess: Expected | None
-) -> dict[str, Any]:
+def record(asked: Asked, seen: Seen | None, chosen: Plan, objects: float | None) -> dict[str, Any]:
+    """What is told of every query, as one flat record."""
     window = asked.query.window
     lengths = _pane_lengths(asked)
     counted = isinstance(window, CountWindow)
@@ -248,7 +276,12 @@ def _record(
         "panes_per_window": _panes_per_window(asked),
         "algorithm": chosen.algorithm,
         "reasons": "; ".join(chosen.reasons),
-        "objects_per_window": None if guess is None else guess.window,
+        "objects_per_window": objects,
+    }
+
+
+def _candidates(guess: Expected | None) -> dict[str, Any]:
+    return {
         "candidates_kskyband": None if guess is None else guess.kskyband,
         "candidates_mintopk": None if guess is None else guess.mintopk,
         "candidates_mintopk_most": None if guess is None else guess.mintopk_most,

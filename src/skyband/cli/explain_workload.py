@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 
 from skyband.cli import explain
-from skyband.cli.reading import MisreadError, Source
+from skyband.cli.reading import Source
 from skyband.cli.workload import Asked, question
 from skyband.workload import chosen
 from skyband.workload.estimates import Estimate, estimate
@@ -16,14 +15,7 @@ from skyband.workload.queries import Workload
 def run(file: str | None, asked: Asked, as_json: bool) -> None:
     """Print the plan of a workload, with what the file tells if there is one."""
     workload = asked.workload()
-    seen = None
-    if file is not None:
-        with Source(file) as source:
-            try:
-                seen = _look(source, asked)
-            except MisreadError:
-                source.look_at_all()
-                seen = _look(source, asked)
+    seen, _ = explain.looked_at(file, lambda source: (_look(source, asked), None))
     rate = 1.0 if workload.counted else None
     if seen is not None and seen.span is not None:
         rate = seen.rows / max(seen.span, 1)
@@ -32,7 +24,7 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
     if as_json:
         record = {"workload": str(workload), "algorithm": algorithm, "by": asked.by}
         numbers = {} if guess is None else dataclasses.asdict(guess)
-        print(json.dumps([record | numbers], indent=1, ensure_ascii=False))
+        explain.print_record(record | numbers)
         return
     explain.show(_words(workload, asked, seen, algorithm, guess))
 

@@ -17,6 +17,7 @@ _NUMBERS = re.compile(
 _INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
 _MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
 _MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
+_EXAMPLES = {"--by": "'price * volume'", "--time": "ts", "--on": "price:min"}
 _NOT_SCALAR = {
     "SUBQUERY": "a subquery",
     "WINDOW": "a window function",
@@ -33,22 +34,23 @@ class Time:
     integers: bool | None
 
 
-def score(source: Source, text: str) -> str:
-    """The SQL of ``--by``, which must be one number per row."""
-    sql = _scalar(source, text, "--by")
+def score(source: Source, text: str, option: str = "--by", way: str = "") -> str:
+    """The SQL of ``--by``, or of another option, which must be one number per row.
+
+    ``way`` is what follows the expression on the command line.
+    """
+    sql = _scalar(source, text, option)
     if sql is None:
         return "NULL"
     found = _type(source, sql)
     if _NUMBERS.fullmatch(found) or (found != "BOOLEAN" and source.empty):
         return sql
-    fix = "rank by a number, such as --by 'price * volume'"
-    if found == "VARCHAR":
-        fix = f"turn it into a number: --by {quote(f'TRY_CAST({text} AS DOUBLE)')}"
-    elif found == "BOOLEAN":
-        fix = f"turn it into a number: --by {quote(f'CAST({text} AS INTEGER)')}"
-    elif _MOMENTS.fullmatch(found):
-        fix = f"turn it into a number: --by {quote(f'epoch({text})')}"
-    raise DataError(f"--by {text!r} is of type {found}", "a number", fix)
+    fix = f"rank by a number, such as {option} {_EXAMPLES[option]}"
+    numbers = {"VARCHAR": f"TRY_CAST({text} AS DOUBLE)", "BOOLEAN": f"CAST({text} AS INTEGER)"}
+    turned = f"epoch({text})" if _MOMENTS.fullmatch(found) else numbers.get(found)
+    if turned is not None:
+        fix = f"turn it into a number: {option} {quote(turned + way)}"
+    raise DataError(f"{option} {text!r} is of type {found}", "a number", fix)
 
 
 def time(source: Source, text: str) -> Time:
@@ -122,7 +124,7 @@ def _check_shape(source: Source, text: str, option: str) -> None:
         raise QueryError(
             f"{option} {text!r} is not an expression: {tree.get('error_message', '')}",
             "a SQL expression over the file's columns",
-            f"write {option} {'ts' if option == '--time' else repr('price * volume')}",
+            f"write {option} {_EXAMPLES[option]}",
         )
     statements = tree["statements"]
     node = statements[0]["node"]
@@ -152,7 +154,7 @@ def _not_scalar(text: str, option: str, found: str) -> QueryError:
     return QueryError(
         f"{option} {text!r} has {found}" if found[0] == "a" else f"{option} {text!r} is {found}",
         "one expression that gives a value for each row",
-        f"write {option} {'ts' if option == '--time' else repr('price * volume')}",
+        f"write {option} {_EXAMPLES[option]}",
     )
 
 

@@ -29,5 +29,5 @@ def run(
 
         written = write(found, out, rows=count, seed=start, rate=pace, progress=told)
     ways = " ".join(f"--on {name}:{way}" for name, way in found.dimensions)
-    told = f"dimensions: {ways}" if ways else f"score: {found.score}"
-    print(f"skyband: wrote {written:,} rows to {out}; {told}", file=sys.stderr)
+    meant = f"dimensions: {ways}" if ways else f"score: {found.score}"
+    print(f"skyband: wrote {written:,} rows to {out}; {meant}", file=sys.stderr)

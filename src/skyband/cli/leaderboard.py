@@ -31,6 +31,7 @@ class Block(NamedTuple):
     place: Ints
     rank: Ints
     previous: Ints | None
+    score: Floats
 
 
 class _Windows(NamedTuple):
@@ -43,30 +44,34 @@ class _Windows(NamedTuple):
     id: Ints
     rank: Ints | None
     previous: Ints | None
+    score: Floats | None
 
 
 _NONE = np.empty(0, np.int64)
-_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None)
+_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None, None)
 
 
 class Leaderboard:
     """Maintains the ranked windows of a query, and which rows of the file are in them.
 
     ``timed`` says that bounds are microseconds since the epoch. A row's score is its own, so
-    windows hold row numbers only. Of a workload ``queries`` are the names: keys number them.
+    windows hold row numbers only, unless scores are ``relative``: to what else is in the window.
+    Of a workload ``queries`` are the names: keys number them.
 
     Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
-    with changes) and a byte per row of the file up to the last one ranked.
+    with changes, 8 more for relative scores) and a byte per row of the file up to the last one
+    ranked.
     """
 
-    def __init__(self, timed: bool, queries: tuple[str, ...] = ()) -> None:
+    def __init__(self, timed: bool, queries: tuple[str, ...] = (), relative: bool = False) -> None:
         self.timed = timed
         self.queries = queries
+        self.relative = relative
         self.dropped = Dropped()
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
-        self.scores = np.empty(0)  # their scores
+        self.scores = np.empty(0)  # their scores; of relative ones, those that came first
         self._all = _NO_WINDOWS
-        self._columns: list[list[Ints]] = [[] for _ in _Windows._fields]
+        self._columns: list[list[Any]] = [[] for _ in _Windows._fields]
         self._ranked = 0
         self._seen = np.zeros(_AT_ONCE, np.bool_)
         self._new: list[tuple[Ints, Floats]] = []
@@ -77,15 +82,17 @@ class Leaderboard:
             return
         self._note(ranked.id, ranked.score)
         id, rank, previous = ranked.id, ranked.ranks, ranked.previous_rank
+        score = ranked.score if self.relative else None
         if rank is not None and previous is not None:
             window = np.repeat(np.arange(len(ranked)), np.diff(ranked.offsets))
             order = np.lexsort((previous, rank, rank == 0, window))  # those that left come last
             id, rank, previous = id[order], rank[order], previous[order]
+            score = None if score is None else score[order]
         if key is None:
             key = np.zeros(len(ranked), np.int64)
         ahead = ranked.offsets[:-1] + self._ranked
         self._ranked += ranked.rows
-        columns = (ranked.window_start, ranked.window_end, key, ahead, id, rank, previous)
+        columns = (ranked.window_start, ranked.window_end, key, ahead, id, rank, previous, score)
         for column, values in zip(self._columns, columns, strict=True):
             if values is not None:
                 column.append(values)
@@ -141,12 +148,14 @@ class Leaderboard:
         ahead = np.cumsum(size) - size
         at = np.arange(int(size.sum()), dtype=np.int64)
         row = at + np.repeat(first - ahead, size)
+        place = np.searchsorted(self.rows, all.id[row])
         return Block(
             all.start[some],
             all.end[some],
             size,
             all.key[some],
-            np.searchsorted(self.rows, all.id[row]),
+            place,
             at - np.repeat(ahead, size) + 1 if all.rank is None else all.rank[row],
             None if all.previous is None else all.previous[row],
+            self.scores[place] if all.score is None else all.score[row],
         )

@@ -132,10 +132,21 @@ def no_query_beside(*given: object) -> None:
             raise QueryError(f"{name} with --queries", "queries from the file", f"leave {name} out")
 
 
+def no_score_beside(by: str | None, queries: str | None) -> None:
+    """Refuse what ranks in another way beside ``--on``."""
+    for name, value in (("--by", by), ("--queries", queries)):
+        if value is not None:
+            raise QueryError(f"{name} with --on", "one of them", f"leave {name} out")
+
+
 def query(k: str, window: Window, emit: str) -> TopK:
     """The query that the options ask for."""
-    kind: Emit = "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"
-    return TopK(whole(k, "--k", example=10), window, kind)
+    return TopK(whole(k, "--k", example=10), window, emitted(emit))
+
+
+def emitted(emit: str) -> Emit:
+    """What ``--emit`` asks for."""
+    return "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"
 
 
 def require_unit(window: Window, integers: bool, time: str) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import BATCH, Column, Source
 from skyband.errors import DataError
-from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.query import CountWindow, TimeWindow, TopK, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.intake import Dropped
+    from skyband.monitor import Monitor
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 _FARTHEST = 1 << 60  # from the epoch
@@ -31,11 +32,29 @@ class Question:
     time: str | None
     keys: list[Column]
 
+    @property
+    def numbers(self) -> dict[str, str]:
+        """What is ranked by: columns and their SQL."""
+        return {"score": self.score}
+
+    def pushed(self, batch: pa.RecordBatch) -> Any:
+        """What a monitor is given of a batch, besides numbers and times of rows."""
+        return own(batch, "score")
+
+    def monitor(self) -> type[Monitor]:
+        """What answers the query."""
+        from skyband.monitor import Monitor
+
+        return Monitor
+
+    def board(self) -> Leaderboard:
+        """What takes the answers."""
+        return Leaderboard(timed(self.query.window))
+
 
 def rank(source: Source, question: Question, watch: Callable[[int], None]) -> Leaderboard:
     """Run a query over a file. ``watch`` is told of the rows that were read."""
-    window = question.query.window
-    found = Leaderboard(isinstance(window, TimeWindow) and window.unit == "us")
+    found = question.board()
     batches = _cut(source, question, watch)
     found.dropped = (_by_key if question.keys else _all)(question, batches, found)
     found.close()
@@ -50,7 +69,7 @@ def _cut(
     rows = _TIMED
     if isinstance(window, CountWindow):
         rows = max(256, min(BATCH, _ANSWERS * window.slide // min(query.k, window.size)))
-    for batch in source.rows(question.score, question.time, question.keys):
+    for batch in source.rows(question.numbers, question.time, question.keys):
         for low in range(0, batch.num_rows, rows):
             yield batch.slice(low, rows)
         watch(batch.num_rows)
@@ -58,9 +77,7 @@ def _cut(
 
 def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboard) -> Dropped:
     """One stream, in arrival order or in time order."""
-    from skyband.monitor import Monitor
-
-    monitor = Monitor(question.query, question.algorithm)
+    monitor = question.monitor()(question.query, question.algorithm)
     for batch in batches:
         columns: dict[str, Any] = {}
         if question.time is not None:
@@ -68,7 +85,7 @@ def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboa
             require_reach(oldest or 0, newest or 0)
             columns = {"ids": own(batch, "row"), "times": own(batch, "time")}
             columns["watermark"] = newest  # rows come sorted: nothing later is older
-        found.add(monitor.push(own(batch, "score"), **columns))
+        found.add(monitor.push(question.pushed(batch), **columns))
     found.add(monitor.finish())
     return monitor.dropped
 
@@ -77,16 +94,21 @@ def _by_key(question: Question, batches: Iterator[pa.RecordBatch], found: Leader
     """One stream per key, key by key."""
     from skyband.partitioned import Partitioned
 
-    engine = Partitioned(question.query, question.algorithm)
+    engine = Partitioned(question.query, question.algorithm, question.monitor())
     for batch in batches:
         columns: dict[str, Any] = {"keys": own(batch, "key"), "ids": own(batch, "row")}
         if question.time is not None:
             columns["times"] = own(batch, "time")
-        for part in engine.push(own(batch, "score"), **columns):
+        for part in engine.push(question.pushed(batch), **columns):
             found.add(part.ranked, part.key)
     for part in engine.finish():
         found.add(part.ranked, part.key)
     return engine.dropped
+
+
+def timed(window: Window) -> bool:
+    """Whether the bounds of windows are moments."""
+    return isinstance(window, TimeWindow) and window.unit == "us"
 
 
 def require_reach(oldest: int, newest: int) -> None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -208,18 +208,21 @@ class Source:
         known = ", ".join(f"{column.name} {column.type}" for column in self.columns[:20])
         return known + (", ..." if len(self.columns) > 20 else "")
 
-    def rows(self, score: str, time: str | None, keys: list[Column]) -> Iterator[pa.RecordBatch]:
-        """Record batches of ``score`` and, where asked for, ``key``, ``time`` and ``row``.
+    def rows(
+        self, numbers: Mapping[str, str], time: str | None, keys: list[Column]
+    ) -> Iterator[pa.RecordBatch]:
+        """Record batches of ``numbers`` and, where asked for, ``key``, ``time`` and ``row``.
 
+        ``numbers`` holds names of columns and the SQL of each, such as that of the score.
         Without time and keys the rows come in the order of the file. Otherwise ``row`` is the
         0-based number in that order, and rows are sorted by key, time and row; keys are numbered
         from 0 in their natural order, NULL first.
         """
-        score = f"CAST(({score}\n) AS DOUBLE) AS score"
+        values = [f"CAST(({sql}\n) AS DOUBLE) AS {name}" for name, sql in numbers.items()]
         if time is None and not keys:
-            return self._stream(f"SELECT {score} FROM {self.scan}")
-        inner = ["row_number() OVER () - 1 AS row", score]
-        outer, order = ["row", "score"], ["row"]
+            return self._stream(f"SELECT {', '.join(values)} FROM {self.scan}")
+        inner = ["row_number() OVER () - 1 AS row", *values]
+        outer, order = ["row", *numbers], ["row"]
         if time is not None:
             inner.append(f"{time} AS time")
             outer, order = [*outer, "time"], ["time NULLS FIRST", *order]

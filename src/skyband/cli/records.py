@@ -12,6 +12,7 @@ import numpy as np
 
 from skyband.cli.cells import Cells, Kind, moment
 from skyband.cli.leaderboard import Leaderboard
+from skyband.order import Floats, Ints
 
 LEADING = ["window_start", "window_end", "rank", "score", "row"]
 CHANGES = ["change", "previous_rank"]
@@ -23,17 +24,17 @@ class Records(ABC):
     """A leaderboard as records: ``[query] bounds rank middle [change] tail`` each.
 
     The middle (score and row number) and the tail (the file's columns) of a row are written once,
-    however many windows the row is in.
+    however many windows the row is in; the middle once per window where scores are relative to it.
     """
 
     def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
         self.board = board
         self.changes = changes
-        self.middles = [
-            self.middle(score, row)
-            for score, row in zip(board.scores.tolist(), board.rows.tolist(), strict=True)
-        ]
+        self.middles = self._middles(board.scores, board.rows)
         self.tails = self.all_tails(cells)
+
+    def _middles(self, scores: Floats, rows: Ints) -> list[str]:
+        return [self.middle(*pair) for pair in zip(scores.tolist(), rows.tolist(), strict=True)]
 
     @abstractmethod
     def middle(self, score: float, row: int) -> str:
@@ -54,6 +55,9 @@ class Records(ABC):
     @abstractmethod
     def change(self, what: str, previous: int) -> str:
         """What happened to a row, and its rank before; 0 is none."""
+
+    def _told(self, rank: int, previous: int) -> str:
+        return self.change(happened(rank, previous), previous) if self.changes else ""
 
     @abstractmethod
     def write(self, out: BinaryIO) -> None:
@@ -77,7 +81,14 @@ class Records(ABC):
             head = np.repeat(np.cumsum(fresh) - 1, block.size).tolist()
             rank, place = block.rank.tolist(), block.place.tolist()
             ranks += map(self.rank, range(len(ranks), max(rank) + 1))
-            if block.previous is None:
+            if board.relative:
+                own = self._middles(block.score, board.rows[block.place])
+                before = [0] * len(own) if block.previous is None else block.previous.tolist()
+                records = [
+                    f"{heads[h]}{ranks[r]}{m}{self._told(r, b)}{tails[p]}"
+                    for h, r, m, p, b in zip(head, rank, own, place, before, strict=True)
+                ]
+            elif block.previous is None:
                 records = [
                     f"{heads[h]}{ranks[r]}{whole[p]}"
                     for h, r, p in zip(head, rank, place, strict=True)
@@ -85,7 +96,7 @@ class Records(ABC):
             else:
                 before = block.previous.tolist()
                 records = [
-                    f"{heads[h]}{ranks[r]}{middles[p]}{self.change(happened(r, b), b)}{tails[p]}"
+                    f"{heads[h]}{ranks[r]}{middles[p]}{self._told(r, b)}{tails[p]}"
                     for h, r, p, b in zip(head, rank, place, before, strict=True)
                 ]
             yield "".join(records)

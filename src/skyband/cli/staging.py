@@ -33,7 +33,7 @@ def stage(source: Source, question: Question, watch: Callable[[int], None]) -> S
     """Write what can be ranked. ``watch`` is told of the rows that were read."""
     found = Stage(source.scratch(), question.query)
     with _writer(found.rows) as rows:
-        for batch in source.rows(question.score, question.time, question.keys):
+        for batch in source.rows(question.numbers, question.time, question.keys):
             rows.write_batch(_batch(*found.take(batch)))
             watch(batch.num_rows)
     if found.ends is not None:

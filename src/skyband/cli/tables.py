@@ -29,7 +29,7 @@ _COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
 
 
 class Window(NamedTuple):
-    """One window of one key: bounds, and (place, rank, previous rank) of its rows.
+    """One window of one key: bounds, and (place, rank, previous rank, score) of its rows.
 
     ``query`` is the name of its query, of a workload.
     """
@@ -37,7 +37,7 @@ class Window(NamedTuple):
     start: int
     end: int
     query: str
-    rows: list[tuple[int, int, int]]
+    rows: list[tuple[int, int, int, float]]
 
 
 def write(out: BinaryIO, board: Leaderboard, cells: Cells, keys: list[str], changes: bool) -> None:
@@ -60,12 +60,12 @@ def _draw(
     limit = max(_MOST_ROWS, console.height - _FRAME - 3)
     shown = (_last_of_each if board.queries else _last)(board, order, limit)
     names = [*dict.fromkeys([*keys, *cells.names])]
-    used = sorted({place for window in shown for place, _, _ in window.rows})
+    used = sorted({place for window in shown for place, _, _, _ in window.rows})
     lead = 1 + sum(
         max(cell_len(name), *map(cell_len, values)) + 3
         for name, values in (
             ("rank", [str(max(len(window.rows) for window in shown))]),
-            ("score", [_rounded(board.scores[place]) for place in used]),
+            ("score", [_rounded(score) for window in shown for *_, score in window.rows]),
             ("row", [f"{board.rows[place]:,}" for place in used]),
             *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
             *((("query", [w.query[:_WIDEST] for w in shown]),) if board.queries else ()),
@@ -121,8 +121,8 @@ def _last_of_each(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
 def _windows(board: Leaderboard, order: Ints) -> Iterator[Window]:
     for block in board.blocks(order):
         previous = block.rank if block.previous is None else block.previous
-        columns = (block.place.tolist(), block.rank.tolist(), previous.tolist())
-        rows = list(zip(*columns, strict=True))
+        columns = (block.place, block.rank, previous, block.score)
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
         low = 0
         for start, end, size, key in zip(*(c.tolist() for c in block[:4]), strict=True):
             query = board.queries[key] if board.queries else ""
@@ -176,7 +176,7 @@ def _table(
     left_over = 0
     for window in windows:
         left_over += max(0, len(window.rows) - limit)
-        for place, rank, previous in window.rows[:limit]:
+        for place, rank, previous, score in window.rows[:limit]:
             told: list[str | Text] = []
             if changes:
                 what = happened(rank, previous)
@@ -185,7 +185,7 @@ def _table(
                 *([Text(window.query)] if board.queries else []),
                 str(rank or ""),
                 *told,
-                _rounded(board.scores[place]),
+                _rounded(score),
                 f"{board.rows[place]:,}",
                 *(Text(_short(cells, at, place)) for at in columns),
             )

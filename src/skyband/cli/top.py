@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from skyband.cli import expressions, options, progress, ranking
 from skyband.cli.cells import Cells, cells
-from skyband.cli.reading import MisreadError, Source
+from skyband.cli.reading import Column, MisreadError, Source
 from skyband.errors import QueryError
-from skyband.intake import Dropped
 from skyband.query import TopK
 
 if TYPE_CHECKING:
@@ -60,39 +59,62 @@ def question(source: Source, asked: Asked) -> ranking.Question:
     """Check what is asked against the file's columns."""
     assert asked.by is not None
     score = expressions.score(source, asked.by)
+    time, keys = time_and_keys(source, asked)
+    return ranking.Question(asked.query, asked.algorithm, score, time, keys)
+
+
+def time_and_keys(source: Source, asked: Asked) -> tuple[str | None, list[Column]]:
+    """The SQL of the time, which must fit the window, and the columns of the keys."""
     time = None
     if asked.time is not None:
         found = expressions.time(source, asked.time)
         if found.integers is not None:
             options.require_unit(asked.query.window, found.integers, asked.time)
         time = found.sql
-    keys = expressions.keys(source, asked.partition_by)
-    return ranking.Question(asked.query, asked.algorithm, score, time, keys)
+    return time, expressions.keys(source, asked.partition_by)
 
 
 def run(file: str, asked: Asked, engine: Engine, format: str | None, out: str | None) -> None:
     """Read a file, rank its windows, print them."""
-    format = chosen_format(format, out, file)
+
+    def answer(source: Source) -> Leaderboard:
+        checked = question(source, asked)
+        if engine.name == "spark":
+            from skyband.cli import on_spark
+
+            return on_spark.rank(source, checked, engine.master)
+        with progress.rows_done("ranking", source.known_rows) as watch:
+            return ranking.rank(source, checked, watch)
+
+    changes = asked.query.emit == "changes"
+    printed(file, answer, chosen_format(format, out, file), out, asked.partition_by, changes)
+
+
+def printed(
+    file: str,
+    answer: Callable[[Source], Leaderboard],
+    format: str,
+    out: str | None,
+    partition_by: list[str],
+    changes: bool,
+    ranked_by: str = "score",
+) -> None:
+    """Open a file, have it answered, print the answers; twice if types were misjudged at first."""
     with Source(file) as source:
         try:
-            board, values = _answer(source, asked, engine)
+            board, values = _fetched(source, answer)
         except MisreadError:
             source.look_at_all()
-            board, values = _answer(source, asked, engine)
+            board, values = _fetched(source, answer)
         with opened(out) as stream:
-            write(stream, board, values, asked.partition_by, asked.query.emit == "changes", format)
-    tell_left_out(board.dropped)
+            write(stream, board, values, partition_by, changes, format)
+    if board.dropped.total:
+        told = str(board.dropped).replace("score", ranked_by)
+        print(f"skyband: not ranked: {told}", file=sys.stderr)
 
 
-def _answer(source: Source, asked: Asked, engine: Engine) -> tuple[Leaderboard, Cells]:
-    checked = question(source, asked)
-    if engine.name == "spark":
-        from skyband.cli import on_spark
-
-        board = on_spark.rank(source, checked, engine.master)
-    else:
-        with progress.rows_done("ranking", source.known_rows) as watch:
-            board = ranking.rank(source, checked, watch)
+def _fetched(source: Source, answer: Callable[[Source], Leaderboard]) -> tuple[Leaderboard, Cells]:
+    board = answer(source)
     with progress.rows_done("fetching ranked rows"):
         return board, cells(source, board.rows)
 
@@ -152,12 +174,6 @@ def opened(out: str | None) -> Iterator[BinaryIO]:
         return
     with Path(out).open("wb") as stream:
         yield stream
-
-
-def tell_left_out(dropped: Dropped) -> None:
-    """Say on stderr what was not ranked, if anything."""
-    if dropped.total:
-        print(f"skyband: not ranked: {dropped}", file=sys.stderr)
 
 
 def _lower(names: list[str]) -> list[str]:

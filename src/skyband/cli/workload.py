@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from skyband.cli import expressions, progress, top
-from skyband.cli.cells import Cells, cells
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import own, require_reach
-from skyband.cli.reading import BATCH, MisreadError, Source
+from skyband.cli.reading import BATCH, Source
 from skyband.errors import QueryError
 from skyband.query import TimeWindow
 from skyband.workload.queries import SCORE, Workload
@@ -98,28 +97,17 @@ def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: st
     """Read a file, rank the windows of all queries, print them."""
     format = top.chosen_format(format, out, file)
     asked.workload()  # what is wrong with the queries is told before the file is opened
-    with Source(file) as source:
-        try:
-            board, values = _answer(source, asked, engine)
-        except MisreadError:
-            source.look_at_all()
-            board, values = _answer(source, asked, engine)
-        with top.opened(out) as stream:
-            top.write(stream, board, values, [], False, format)
-    top.tell_left_out(board.dropped)
 
+    def answer(source: Source) -> Leaderboard:
+        checked = question(source, asked)
+        if engine.name == "spark":
+            from skyband.cli import on_spark
 
-def _answer(source: Source, asked: Asked, engine: top.Engine) -> tuple[Leaderboard, Cells]:
-    checked = question(source, asked)
-    if engine.name == "spark":
-        from skyband.cli import on_spark
-
-        board = on_spark.rank_workload(source, checked, engine.master)
-    else:
+            return on_spark.rank_workload(source, checked, engine.master)
         with progress.rows_done("ranking", source.known_rows) as watch:
-            board = _rank(source, checked, watch)
-    with progress.rows_done("fetching ranked rows"):
-        return board, cells(source, board.rows)
+            return _rank(source, checked, watch)
+
+    top.printed(file, answer, format, out, [], False)
 
 
 def _rank(source: Source, question: Question, watch: Any) -> Leaderboard:
@@ -130,7 +118,7 @@ def _rank(source: Source, question: Question, watch: Any) -> Leaderboard:
     monitor = WorkloadMonitor(workload, question.algorithm)
     found = Leaderboard(question.timed, tuple(workload))
     rows = _batch_rows(workload)
-    for batch in source.rows(question.score, question.time, []):
+    for batch in source.rows({"score": question.score}, question.time, []):
         for low in range(0, batch.num_rows, rows):
             part = batch.slice(low, rows)
             columns: dict[str, Any] = {}
