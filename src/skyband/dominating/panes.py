@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
     window: int
     slot: Ints
-    count: Ints
+    counts: Ints
 
 
 def undominated(points: Floats, k: int) -> Bools:
@@ -65,7 +65,8 @@ def _weakness(points: Floats) -> Ints:
     """A rough rank over all dimensions: the sum of those among some of the points."""
     some = np.sort(points[:: max(1, len(points) // 64)], axis=0)
     columns = range(points.shape[1])
-    return sum((np.searchsorted(some[:, at], points[:, at]) for at in columns), np.int64(0))
+    ranks = [np.searchsorted(some[:, at], points[:, at]) for at in columns]
+    return np.sum(ranks, axis=0, dtype=np.int64)
 
 
 @dataclass
@@ -278,7 +279,8 @@ class PaneCounts:
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken; between two windows."""
         found, k = self.found, self.k
-        assert (np.diff(found.slot) > 0).all() and (np.diff(found.pane) >= 0).all(), "1"
+        assert (np.diff(found.slot) > 0).all(), "1"
+        assert (np.diff(found.pane) >= 0).all(), "1"
         assert all(self.lives.last(pane) >= self.due for pane in found.pane.tolist()), "1"
         held = [self.panes[pane].points for pane in self.alive]
         points = np.concatenate(held) if held else np.empty((0, self.width))

@@ -1,0 +1,236 @@
+"""Counting what points dominate, 64 at a time. Less is better in every dimension.
+
+Points are indexed in blocks. A block stands in lexicographic order, the greatest first: those that
+come lexicographically after a point are the first so many of its block, and only they can be
+dominated by it (they cannot equal it, and their first coordinate is not less). For each further
+dimension the block is sorted once more, and at every 32nd place of that order a bitmap tells who
+stood before it; so "at least as much in this dimension" is a bitmap and at most 31 single points,
+and what a point dominates are the bits that all these bitmaps share.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.kernels.jit import entry, lean
+from skyband.order import Floats, Ints
+
+BLOCK = 4096
+_STEP = 32
+_WORD = 64
+_WORDS = BLOCK // _WORD
+_MARKS = BLOCK // _STEP + 1
+
+Bits = NDArray[np.uint64]
+
+
+class Index(NamedTuple):
+    """Points in blocks, with their orders by dimension and the bitmaps along them.
+
+    ``value`` and ``place`` hold, from dimension 1 on, the coordinates of each block in descending
+    order and where in the block they belong. Space: 16 bytes per coordinate, and about as much
+    again for the bitmaps of a full block.
+    """
+
+    points: Floats  # rows by dimension
+    value: Floats  # dimension - 1, then row
+    place: NDArray[np.int16]
+    bits: Bits  # dimension - 1, block, mark, word
+    numbers: Ints  # points, dimensions
+
+    @property
+    def bytes(self) -> int:
+        """Memory of all arrays."""
+        return sum(array.nbytes for array in self)
+
+
+def index(points: Floats) -> Index:
+    """Index points, given as a matrix with a row each. O(n d log n)."""
+    rows, width = points.shape
+    blocks = -(-rows // BLOCK)
+    words = min(_WORDS, -(-rows // _WORD)) if blocks < 2 else _WORDS
+    marks = min(_MARKS, rows // _STEP + 1) if blocks < 2 else _MARKS
+    sorted_points = np.empty((rows, width))
+    value = np.empty((max(width - 1, 0), rows))
+    place = np.empty((max(width - 1, 0), rows), np.int16)
+    bits = np.zeros((max(width - 1, 0), blocks, marks, words), np.uint64)
+    for block in range(blocks):
+        low, high = block * BLOCK, min(rows, (block + 1) * BLOCK)
+        own = points[low:high]
+        own = own[_greatest_first(own)]
+        sorted_points[low:high] = own
+        for at in range(1, width):
+            order = np.argsort(-own[:, at])
+            value[at - 1, low:high] = own[order, at]
+            place[at - 1, low:high] = order
+    found = Index(sorted_points, value, place, bits, np.array([rows, width], np.int64))
+    _mark(found)
+    return found
+
+
+def _greatest_first(points: Floats) -> Ints:
+    """The lexicographic order, descending; equal first coordinates are rare in most data."""
+    order = np.argsort(-points[:, 0])
+    first = points[order, 0]
+    if len(first) > 1 and points.shape[1] > 1 and (first[1:] == first[:-1]).any():
+        order = np.lexsort(-points.T[::-1])
+    return order.astype(np.int64, copy=False)
+
+
+def dominated(found: Index, by: Floats) -> Ints:
+    """How many of the indexed points each row of ``by`` dominates."""
+    counts = np.zeros(len(by), np.int64)
+    if len(by) and len(found.points):
+        _dominated(found, np.ascontiguousarray(by), counts, np.zeros((2, _WORDS), np.uint64))
+    return counts
+
+
+def dominators(points: Floats, of: Floats) -> Ints:
+    """How many of the points dominate each row of ``of``."""
+    return dominated(index(-points), -of)
+
+
+def kth_newest(points: Floats, of: Floats, before: Ints, k: int) -> Ints:
+    """Where the k-th dominator of each row of ``of`` stands, going back from ``before``.
+
+    -1 where fewer than k points dominate it. O(m) per row for m points, less where k are found.
+    """
+    found = np.full(len(of), -1, np.int64)
+    if len(of) and len(points):
+        _kth_newest(np.ascontiguousarray(points), np.ascontiguousarray(of), before, k, found)
+    return found
+
+
+@entry
+def _mark(found: Index) -> None:
+    """Set the bitmaps: at each mark, who stands before it."""
+    rows, width = found.numbers[0], found.numbers[1]
+    bits = found.bits
+    marks, words = bits.shape[2], bits.shape[3]
+    for at in range(width - 1):
+        for block in range(bits.shape[1]):
+            low = block * BLOCK
+            held = min(BLOCK, rows - low)
+            for mark in range(1, marks):
+                if mark * _STEP > held:
+                    break
+                for word in range(words):
+                    bits[at, block, mark, word] = bits[at, block, mark - 1, word]
+                for i in range(low + (mark - 1) * _STEP, low + mark * _STEP):
+                    place = np.int64(found.place[at, i])
+                    bits[at, block, mark, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+
+
+@entry
+def _dominated(found: Index, by: Floats, counts: Ints, room: Bits) -> None:
+    rows, width = found.numbers[0], found.numbers[1]
+    for block in range((rows + BLOCK - 1) // BLOCK):
+        low = block * BLOCK
+        held = min(BLOCK, rows - low)
+        for row in range(len(by)):
+            counts[row] += _in_block(found, by, row, width, block, low, held, room)
+
+
+@lean
+def _in_block(
+    found: Index, by: Floats, row: int, width: int, block: int, low: int, held: int, room: Bits
+) -> int:
+    reach = _after(found.points, by, row, width, low, held)
+    if reach == 0 or width == 1:
+        return reach
+    words = (reach + 63) >> 6
+    first = True
+    for at in range(width - 1):
+        least = _at_least(found.value, at, by[row, at + 1], low, held)
+        if least == 0:
+            return 0
+        if least == held:
+            continue
+        target = 0 if first else 1
+        mark = least // _STEP
+        for word in range(words):
+            room[target, word] = found.bits[at, block, mark, word]
+        for i in range(low + mark * _STEP, low + least):
+            place = np.int64(found.place[at, i])
+            if place < reach:
+                room[target, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
+        if not first:
+            for word in range(words):
+                room[0, word] &= room[1, word]
+        first = False
+    if first:
+        return reach
+    if reach & 63:
+        room[0, words - 1] &= (np.uint64(1) << np.uint64(reach & 63)) - np.uint64(1)
+    count = 0
+    for word in range(words):
+        count += _ones(room[0, word])
+    return count
+
+
+@lean
+def _after(points: Floats, by: Floats, row: int, width: int, low: int, held: int) -> int:
+    """How many points of a block come lexicographically after one."""
+    least, most = 0, held
+    while least < most:
+        middle = (least + most) >> 1
+        after = False
+        for at in range(width):
+            theirs, ours = points[low + middle, at], by[row, at]
+            if theirs != ours:
+                after = theirs > ours
+                break
+        if after:
+            least = middle + 1
+        else:
+            most = middle
+    return least
+
+
+@lean
+def _at_least(value: Floats, at: int, bound: float, low: int, held: int) -> int:
+    """How many coordinates of a block are at least so much."""
+    least, most = 0, held
+    while least < most:
+        middle = (least + most) >> 1
+        if value[at, low + middle] >= bound:
+            least = middle + 1
+        else:
+            most = middle
+    return least
+
+
+@lean
+def _ones(word: Any) -> Any:
+    """How many bits of a word are set."""
+    word = word - ((word >> np.uint64(1)) & np.uint64(0x5555555555555555))
+    pairs = np.uint64(0x3333333333333333)
+    word = (word & pairs) + ((word >> np.uint64(2)) & pairs)
+    word = (word + (word >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    word += word >> np.uint64(8)
+    word += word >> np.uint64(16)
+    word += word >> np.uint64(32)
+    return np.int64(word & np.uint64(127))
+
+
+@entry
+def _kth_newest(points: Floats, of: Floats, before: Ints, k: int, found: Ints) -> None:
+    width = points.shape[1]
+    for row in range(len(of)):
+        met = 0
+        for other in range(before[row] - 1, -1, -1):
+            worse, better = False, False
+            for at in range(width):
+                theirs, ours = points[other, at], of[row, at]
+                if theirs > ours:
+                    worse = True
+                    break
+                better = better or theirs < ours
+            if better and not worse:
+                met += 1
+                if met == k:
+                    found[row] = other
+                    break

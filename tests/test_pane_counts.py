@@ -1,0 +1,137 @@
+"""Counting by panes and shards gives what the oracle gives, and holds its invariants."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from skyband.dominating.panes import PaneCounts, undominated
+from skyband.kernels.dominance import dominated, dominators, index, kth_newest
+from skyband.spark.candidates import Lives
+from tests.oracle import dominates, time_dominating
+
+
+def some_points(chance, rows, width, levels):
+    return [tuple(float(chance.randrange(levels)) for _ in range(width)) for _ in range(rows)]
+
+
+def matrix(points, width):
+    return np.array(points, dtype=np.float64).reshape(-1, width)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5])
+@pytest.mark.parametrize("rows", [0, 1, 31, 33, 64, 200])
+def test_counts_equal_those_of_pairs(rows, width):
+    chance = random.Random(rows * 7 + width)
+    points = some_points(chance, rows, width, 5)
+    asked = some_points(chance, 40, width, 6)
+    held, by = matrix(points, width), matrix(asked, width)
+    under = [sum(dominates(one, other) for other in points) for one in asked]
+    over = [[at for at, other in enumerate(points) if dominates(other, one)] for one in asked]
+    assert dominated(index(held), by).tolist() == under
+    assert dominators(held, by).tolist() == [len(found) for found in over]
+    third = [found[-3] if len(found) >= 3 else -1 for found in over]
+    assert kth_newest(held, by, np.full(40, rows), 3).tolist() == third
+
+
+def test_counts_over_several_blocks_and_infinities():
+    chance = np.random.default_rng(3)
+    points = chance.integers(0, 40, (9000, 3)).astype(np.float64)
+    points[::50, 1] = np.inf
+    points[::70, 2] = -np.inf
+    asked = points[:25]
+    under = [int(((one <= points).all(1) & (one < points).any(1)).sum()) for one in asked]
+    assert dominated(index(points), asked).tolist() == under
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+def test_undominated_points_are_the_k_skyband(k):
+    chance = np.random.default_rng(k)
+    for points in (chance.random((1500, 3)), chance.integers(0, 4, (1500, 2)).astype(float)):
+        over = [((points <= one).all(1) & (points < one).any(1)).sum() for one in points]
+        assert undominated(points, k).tolist() == [count < k for count in over]
+
+
+def play(points, times, lives, k, width, shards, chance, closes):
+    """Panes in ascending order into each shard; the k best of each window by the sums."""
+    numbers = []
+    for time in times:
+        late = time % lives.slide >= lives.slide - lives.size % lives.slide
+        numbers.append(2 * (time // lives.slide + 1) + int(lives.split and late))
+    order = sorted(range(len(points)), key=lambda at: (times[at], at))
+    counts = [PaneCounts(k, width, lives) for _ in range(shards)]
+    names, windows = [], {}
+
+    def collect(until):
+        for shard, own in enumerate(counts):
+            for window, slot, count in own.answer_before(until):
+                sums = windows.setdefault(window, {})
+                for one, more in zip(slot.tolist(), count.tolist(), strict=True):
+                    assert shard == 0 or one in sums, "shards differ in their candidates"
+                    sums[one] = sums.get(one, 0) + more
+            if closes:
+                own.check_invariants()
+
+    for pane in sorted(set(numbers)):
+        rows = [at for at in order if numbers[at] == pane]
+        collect(lives.step(pane))
+        own = matrix([points[at] for at in rows], width)
+        home = np.array([chance.randrange(shards) for _ in rows])
+        some = undominated(own, k + chance.randrange(3))  # survivors may be more than needed
+        names += [at for at, stays in zip(rows, some, strict=True) if stays]
+        for shard, counted in enumerate(counts):
+            counted.insert(pane, own[home == shard], own[some])
+        if pane ^ 1 not in numbers and chance.random() < 0.5:
+            collect(lives.step(pane) + 1)
+        if chance.random() < 0.3:
+            for at, counted in enumerate(counts):
+                copy = PaneCounts(k, width, lives, counted.panes)
+                copy.adopt(counted.arrays())
+                counts[at] = copy
+    collect(1 << 40)
+    assert all(counted.idle and not len(counted) and not counted.panes for counted in counts)
+    answers = []
+    for window, sums in sorted(windows.items()):
+        best = sorted(sums.items(), key=lambda item: (-item[1], -item[0]))[:k]
+        end = window * lives.slide
+        answers.append((end, [(float(count), names[slot]) for slot, count in best]))
+    return answers
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_sums_over_shards_give_what_the_oracle_gives(seed):
+    chance = random.Random(seed)
+    width, k = chance.randint(1, 4), chance.randint(1, 6)
+    size = chance.randint(1, 30)
+    lives = Lives(size, chance.randint(1, size))
+    points = some_points(chance, 120, width, chance.choice([3, 6, 1000]))
+    times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in points]).tolist()
+    found = play(points, times, lives, k, width, chance.randint(1, 3), chance, seed % 3 == 0)
+    wanted = time_dominating(points, times, size, lives.slide, k)
+    assert found == [(answer.end, list(answer.rows)) for answer in wanted]
+
+
+def test_a_slide_costs_its_panes_and_not_the_window():
+    chance = np.random.default_rng(1)
+    cost = {}
+    for panes in (10, 100):
+        counts = PaneCounts(5, 3, Lives(panes, 1))
+        for pane in range(3 * panes):
+            points = chance.random((100, 3))
+            list(counts.answer_before(pane))
+            if pane == 2 * panes:
+                before = counts.work.compared + counts.work.first_compared, counts.work.slides
+            counts.insert(2 * pane, points, points[undominated(points, 5)])
+        work = counts.work.compared + counts.work.first_compared - before[0]
+        cost[panes] = work / (counts.work.slides - before[1])
+    assert cost[100] < 4 * cost[10]  # ten times the points
+
+
+def test_a_pane_that_comes_too_late_is_a_mistake_of_ours():
+    counts = PaneCounts(1, 1, Lives(10, 5))
+    counts.insert(8, np.zeros((1, 1)), np.zeros((1, 1)))
+    assert [window for window, _, _ in counts.answer_before(6)] == [4, 5]
+    with pytest.raises(AssertionError, match="after window 5"):
+        counts.insert(8, np.zeros((1, 1)), np.zeros((1, 1)))
