@@ -16,9 +16,18 @@ if TYPE_CHECKING:
     from skyband.spark.quarantine import quarantined
     from skyband.spark.sessions import session
     from skyband.spark.top_k import top_k
+    from skyband.spark.top_k_dominating import top_k_dominating
     from skyband.spark.top_k_workload import top_k_workload
 
-__all__ = ["claim", "drain", "quarantined", "session", "top_k", "top_k_workload"]
+__all__ = [
+    "claim",
+    "drain",
+    "quarantined",
+    "session",
+    "top_k",
+    "top_k_dominating",
+    "top_k_workload",
+]
 
 _HOMES = {
     "claim": "manifest",
@@ -26,6 +35,7 @@ _HOMES = {
     "quarantined": "quarantine",
     "session": "sessions",
     "top_k": "top_k",
+    "top_k_dominating": "top_k_dominating",
     "top_k_workload": "top_k_workload",
 }
 

@@ -39,11 +39,14 @@ def score_names(count: int) -> list[str]:
 
 
 def placed(
-    df: DataFrame, question: Question, scores: tuple[Column, ...] | None = None
+    df: DataFrame,
+    question: Question,
+    scores: tuple[Column, ...] | None = None,
+    more: tuple[Column, ...] = (),
 ) -> DataFrame:
     """Only what the query needs, under our names: keys, score, place, ties, kept columns.
 
-    ``scores`` stand for the query's own, where rows are ranked by several.
+    ``scores`` stand for the query's own, where rows are ranked by several; ``more`` comes last.
     """
     scores = scores or (question.score,)
     at = F.col(quoted(question.at))
@@ -63,6 +66,7 @@ def placed(
             for i, column in enumerate(question.kept)
         ),
         *(F.col(quoted(name)).alias(f"same_{i}") for i, name in enumerate(question.deduplicate)),
+        *more,
     )
 
 
@@ -78,16 +82,25 @@ def labelled(rows: DataFrame, question: Question) -> DataFrame:
     """Add the label of each row's pane; on a stream, the watermark that closes panes."""
     if question.arrival:
         return _by_arrival(rows, question)
+    rows = numbered(rows, question)
+    return watermarked(rows, question) if rows.isStreaming else rows
+
+
+def numbered(rows: DataFrame, question: Question) -> DataFrame:
+    """Add the label as a number, and whether a row lives longer than others of its step."""
     window = question.query.window
     inside = F.pmod(F.col(AT) - F.lit(question.offset), F.lit(window.slide))
     label = F.col(AT) - inside + F.lit(window.slide)
     if window.size % window.slide:
         rows = rows.withColumn(HALF, (inside >= window.slide - window.size % window.slide))
-    if not rows.isStreaming:
-        return rows.withColumn(LABEL, label)
+    return rows.withColumn(LABEL, label)
+
+
+def watermarked(rows: DataFrame, question: Question) -> DataFrame:
+    """Rows of a stream whose labels are moments, with the watermark that closes panes."""
+    label = F.col(LABEL)
     moment = F.timestamp_micros(label) if question.timed else F.timestamp_millis(label)
-    per_ms = clock(question).per_ms
-    behind = -(-(window.slide + question.delay) // per_ms)
+    behind = -(-(question.query.window.slide + question.delay) // clock(question).per_ms)
     return rows.withColumn(LABEL, moment).withWatermark(LABEL, f"{behind} milliseconds")
 
 
@@ -122,20 +135,20 @@ def panes(rows: DataFrame, question: Question) -> DataFrame:
     return found.withColumn(BEST, ranked).select(
         *keys,
         LABEL,
-        _number(found, question, split).alias("pane"),
+        pane_number(found, question).alias("pane"),
         F.col(BEST)[SCORE].alias("scores"),
         *(F.col(BEST)[name].alias(name) for name in kept),
-        *([_reached(F.col(AT), window.slide).alias("reached")] if newest else []),
+        *([reached(F.col(AT), window.slide).alias("reached")] if newest else []),
     )
 
 
 def all_reached(panes: DataFrame, rows: DataFrame, question: Question) -> DataFrame:
     """Panes of a batch by key, whose windows are completed by the rows of any key."""
     newest = rows.agg(F.max(AT)).scalar()
-    return panes.withColumn("reached", _reached(newest, question.query.window.slide))
+    return panes.withColumn("reached", reached(newest, question.query.window.slide))
 
 
-def _reached(newest: Column, slide: int) -> Column:
+def reached(newest: Column, slide: int) -> Column:
     """The last window that the newest row completes."""
     return F.call_function("div", reached_place(newest), F.lit(slide))
 
@@ -145,13 +158,13 @@ def reached_place(newest: Column) -> Column:
     return newest + F.lit(1)
 
 
-def _number(found: DataFrame, question: Question, split: bool) -> Column:
+def pane_number(found: DataFrame, question: Question) -> Column:
     """The pane number: twice the number of its first window, plus one if it lives longer."""
     label: Column = F.col(LABEL)
     if found.isStreaming:
         label = F.unix_micros(label) if question.timed else F.unix_millis(label)
     slide = question.query.window.slide
-    half = F.col(HALF).cast("bigint") if split else F.lit(0)
+    half = F.col(HALF).cast("bigint") if HALF in found.columns else F.lit(0)
     # a label is a whole number of slides from the offset: the division leaves nothing
     return F.call_function("div", label - F.lit(question.offset), F.lit(slide)) * 2 + half
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from skyband.dominating.query import TopKDominating
 from skyband.monitor import Monitor
+from skyband.order import Floats
 from skyband.query import TopK
 from skyband.results import Ranked
 from skyband.spark.candidates import Answer, Column
@@ -78,7 +80,7 @@ class Arrivals:
     do not depend on how the stream was cut into batches.
     """
 
-    query: TopK
+    query: TopK | TopKDominating
     waiting: Waiting
     monitor: Monitor
     ids: Column = field(default_factory=list)  # arrival numbers of the rows below
@@ -114,26 +116,43 @@ class Arrivals:
         for low in range(0, len(ready), room):
             yield from self._push(released.take(list(range(low, min(len(ready), low + room)))))
 
-    def _push(self, rows: Waiting) -> Iterator[Answer]:
-        base = self.monitor.arrived
-        scores = np.array([np.nan if s is None else s for s in rows.score], np.float64)
-        ranked = self.monitor.push(scores)
-        self.ids.extend(range(base, base + len(scores)))
-        for own, new in zip(self.kept, rows.kept, strict=True):
-            own.extend(new)
+    def admit(self, points: Floats, at: list[int], kept: list[Column]) -> None:
+        """Let points in that the watermark has passed, in the order of time."""
+        self._carry(len(at), kept)
+        self.monitor.push(points, times=np.array(at, np.int64), watermark=None)
+
+    def close(self, end: int) -> Iterator[Answer]:
+        """Answer what ends at this moment or before it."""
+        last = end >= FOREVER
+        ranked = self.monitor.finish() if last else self.monitor.push(watermark=end)
         yield from self._answers(ranked)
         self._forget()
+
+    def _push(self, rows: Waiting) -> Iterator[Answer]:
+        scores = np.array([np.nan if s is None else s for s in rows.score], np.float64)
+        self._carry(len(scores), rows.kept)
+        ranked = self.monitor.push(scores)
+        yield from self._answers(ranked)
+        self._forget()
+
+    def _carry(self, rows: int, kept: list[Column]) -> None:
+        """Remember the columns of rows that arrive now."""
+        base = self.monitor.arrived
+        self.ids.extend(range(base, base + rows))
+        for own, new in zip(self.kept, kept, strict=True):
+            own.extend(new)
 
     def _answers(self, ranked: Ranked) -> Iterator[Answer]:
         place = np.searchsorted(np.array(self.ids, np.int64), ranked.id).tolist()
         changes = self.query.emit == "changes"
+        offset = getattr(self.query.window, "offset", 0)
         for i in range(len(ranked)):
             low, high = int(ranked.offsets[i]), int(ranked.offsets[i + 1])
             if low == high:
                 continue
             some = place[low:high]
             yield Answer(
-                int(ranked.window_end[i]) // self.query.window.slide,
+                (int(ranked.window_end[i]) - offset) // self.query.window.slide,
                 ranked.score[low:high].tolist(),
                 [[column[at] for at in some] for column in self.kept],
                 ranked.rank[low:high].tolist() if changes else None,

@@ -52,10 +52,10 @@ def answered(
                 found.append(key + row)
                 held += weighs(row)
                 if held > _TOGETHER:
-                    yield _batch(found, schema)
+                    yield batch_of(found, schema)
                     found, held = [], 0
         if found:
-            yield _batch(found, schema)
+            yield batch_of(found, schema)
 
     return rows.repartition(*keys).sortWithinPartitions(*keys).mapInArrow(run, schema)
 
@@ -109,7 +109,8 @@ def _comparable(value: Any) -> Any:
     return value
 
 
-def _batch(rows: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
+def batch_of(rows: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
+    """Rows as Arrow, in the layout of a schema."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 

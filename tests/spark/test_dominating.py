@@ -1,0 +1,83 @@
+"""Top-k dominating on Spark: batch = stream = oracle, for all rows and by key."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from skyband.errors import DataError, QueryError
+from skyband.spark import claim, drain, top_k_dominating
+from tests import oracle
+from tests.spark import playing
+from tests.spark.playing import SECOND
+
+pytestmark = pytest.mark.spark
+
+Rows = list[dict[str, Any]]
+DIMENSIONS = [("price", "min"), ("seq % 5", "max"), ("id % 4", "min")]
+ASKED: dict[str, Any] = {
+    "k": 3,
+    "dimensions": DIMENSIONS,
+    "time": "ts",
+    "window": "25 seconds",
+    "slide": "10 seconds",
+    "offset": "3 seconds",
+    "id": "id",
+    "keep": ["id", "ts"],
+}
+
+
+def points(found: Rows) -> list[tuple[float, ...] | None]:
+    """Less is better; rows with a missing attribute are none."""
+    return [
+        None
+        if row["price"] is None or row["price"] != row["price"]
+        else (row["price"] + 0.0, -float(row["seq"] % 5), float(row["id"] % 4))
+        for row in found
+    ]
+
+
+def expected(found: Rows, key: str = "") -> list[tuple[Any, ...]]:
+    """What the oracle says of the windows asked for, in the layout of ``playing.whole``."""
+    answers: list[tuple[Any, ...]] = []
+    for value in sorted({str(row[key]) for row in found} if key else {""}):
+        own = [row for row in found if not key or str(row[key]) == value]
+        own.sort(key=lambda row: (row["ts"], row["id"]))
+        windows = oracle.time_dominating(
+            points(own), [row["ts"] for row in own], 25 * SECOND, 10 * SECOND, 3, 3 * SECOND
+        )
+        answers += [
+            (*([value] if key else []), window.end, rank, score, own[at]["id"])
+            for window in windows
+            for rank, (score, at) in enumerate(window.rows, start=1)
+        ]
+    return sorted(answers)
+
+
+def play(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
+    """Run a stream to its end, drain it, and return what the sink holds."""
+    marks = str(home / "marks")
+    for ended in (False, True):
+        if ended:
+            drain(spark, marks)
+        rows = playing.stream(spark, source)
+        leaders = top_k_dominating(rows, drain=marks, delay="10 minutes", **{**ASKED, **more})
+        claim(leaders, str(home / "checkpoint"))
+        playing.run(leaders, home)
+    return spark.read.parquet(str(home / "out")).collect()
+
+
+def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
+    return spark.read.schema(playing.ROWS).parquet(playing.write(tmp_path / "rows", [found]))
+
+
+@pytest.mark.parametrize("key", ["", "sector"])
+def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path, key: str) -> None:
+    found = playing.rows(3, 300)
+    rows = frame(spark, found, tmp_path)
+    leaders = top_k_dominating(rows, partition_by=key or None, **ASKED)
+    assert playing.whole(leaders.collect(), *([key] if key else [])) == expected(found, key)
