@@ -29,6 +29,7 @@ _PAPERS = {
     "sap": "benchmarks.papers.sap",
     "mintopk": "benchmarks.papers.mintopk",
     "mtops": "benchmarks.papers.mtops",
+    "dominating": "benchmarks.papers.dominating",
 }
 
 NAMES = (*_PLAIN, *(f"paper {paper}" for paper in _PAPERS))

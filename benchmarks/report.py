@@ -43,6 +43,14 @@ STYLES: dict[str, tuple[str, str]] = {
     "mtopband": ("#E69F00", "v"),
     "mtoplist": ("#009E73", "^"),
     "mtopmerge": ("#0072B2", "o"),
+    "bfa": ("#000000", "*"),
+    "eva": ("#D55E00", "D"),
+    "ada": ("#009E73", "^"),
+    "ahba": ("#E69F00", "v"),
+    "ahba 0.95": ("#CC79A7", "P"),
+    "ahba 0.99": ("#56B4E9", "s"),
+    "amsa": ("#555555", "X"),
+    "contenders": ("#0072B2", "o"),
 }
 
 

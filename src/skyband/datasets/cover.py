@@ -16,7 +16,7 @@ AREA = 4_096
 
 _STREAM = 12
 _LEVELS = 6  # what differs from area to area
-_SLOW = 8.0  # a level comes and goes in some hundred areas
+_SLOW = 2.0  # areas until a level has moved by half a radian
 _SUNS = ((0.70, 0.71, 2.0), (0.87, 0.50, 3.2), (0.70, 0.71, 4.3))  # cosine, sine, direction
 
 

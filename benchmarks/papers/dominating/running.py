@@ -1,0 +1,207 @@
+"""What an update costs once the window is full: CPU time of ``push``, counters, and accuracy.
+
+An update is an arrival and an expiry, answered at once (slide 1). The first n arrivals fill the
+window and are not counted, as in the paper. Accuracy is the share of the true answer that was
+reported, on average over updates looked at; what is true is told by an exact algorithm.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.measure import Floats
+from skyband import DominatingMonitor, TopKDominating, last
+from skyband.datasets import dataset
+from skyband.datasets.skyline import NAMES as SKYLINE
+from skyband.dominating import ALGORITHMS
+from skyband.results import Ranked
+
+EXACT = ("contenders", "ada", "eva", "bfa")
+"""Exact algorithms, the fastest first."""
+APPROXIMATE = ("ahba", "amsa")
+COUNTERS = ("events", "exact_computations", "comparisons")
+
+_FILLING = 100_000  # points per push while the window is filled
+_PUSH = 1_000  # updates per push that is timed
+_PROBE = 16  # updates of a push that tells how slow an algorithm is
+_SAMPLE = 64  # points by which scores of BFA are estimated
+
+
+@dataclass(frozen=True)
+class Point:
+    """One query over one data set, and the algorithm that is to answer it."""
+
+    dataset: str
+    algorithm: str
+    n: int = 2_000_000
+    d: int = 4
+    k: int = 256
+    epsilon: float | None = None
+    delta: float | None = None
+    obsolete: float | None = None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The algorithm's own."""
+        given = {"epsilon": self.epsilon, "delta": self.delta, "obsolete": self.obsolete}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def monitor(self) -> DominatingMonitor:
+        """A fresh monitor; windows that are not full are not answered."""
+        window = last(count=self.n, slide=1, full=True)
+        query = TopKDominating(self.k, _dimensions(self.dataset, self.d), window)
+        kind: Any = DominatingMonitor
+        found: DominatingMonitor = kind(query, self.algorithm, options=self.options)
+        return found
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is measured."""
+
+    updates: int  # timed, after those that fill the window
+    budget: float  # seconds of CPU time; slower algorithms get fewer updates
+    every: int  # updates from one look at the accuracy to the next
+    scale: int = 1  # by how much windows are smaller than in the paper
+
+
+WHOLE = Effort(20_000, budget=20.0, every=100)
+QUICK = Effort(1_000, budget=0.3, every=20, scale=100)
+
+
+class Cost(NamedTuple):
+    """What was measured: counters per 1,000 updates, accuracy where it is asked for."""
+
+    updates_per_s: float
+    events: float
+    exact_computations: float
+    comparisons: float
+    state_bytes: int
+    updates: int
+    accuracy: float | None
+
+
+def there(algorithm: str) -> bool:
+    """Whether an algorithm can be asked for."""
+    return algorithm in ALGORITHMS
+
+
+@lru_cache(maxsize=1024)
+def run(point: Point, effort: Effort) -> Cost:
+    """Measure one point, in a window scaled by the effort."""
+    point = replace(point, n=point.n // effort.scale)
+    _warm(point.algorithm, point.d, tuple(point.options.items()))
+    monitor = point.monitor()
+    stream = _points(point.dataset, point.d, point.n + _PROBE + effort.updates)
+    (_fill_bfa if point.algorithm == "bfa" else _fill)(monitor, stream[: point.n])
+    at = point.n
+    cpu = _push(monitor, stream[at : at + _PROBE])[0] / _PROBE  # of an update; not counted
+    at += _PROBE
+    before, spent, done = monitor.counters(), 0.0, 0
+    looks: dict[int, frozenset[int]] = {}
+    while not done or (done < effort.updates and spent < effort.budget):
+        affordable = int((effort.budget - spent) / max(cpu, 1e-9)) + 1
+        length = min(_PUSH, affordable, effort.updates - done)
+        took, answers = _push(monitor, stream[at + done : at + done + length])
+        looks |= _looks(answers, done, effort.every)
+        done, spent = done + length, spent + took
+        cpu = spent / done
+    after, per = monitor.counters(), 1_000 / done
+    accuracy = None
+    if point.algorithm in APPROXIMATE:
+        truth = _truth(
+            replace(point, algorithm="", epsilon=None, delta=None, obsolete=None), effort
+        )
+        shares = [len(truth[at] & found) / len(truth[at]) for at, found in looks.items()]
+        accuracy = float(np.mean(shares))
+    counted = {name: (after[name] - before[name]) * per for name in COUNTERS}
+    return Cost(
+        done / spent, **counted, state_bytes=monitor.state_bytes(), updates=done, accuracy=accuracy
+    )
+
+
+@lru_cache(maxsize=4)
+def _truth(point: Point, effort: Effort) -> dict[int, frozenset[int]]:
+    """The exact answers at the updates that are looked at."""
+    exact = next(name for name in EXACT if there(name))
+    monitor = replace(point, algorithm=exact).monitor()
+    first = point.n + _PROBE
+    stream = _points(point.dataset, point.d, first + effort.updates)
+    _fill(monitor, stream[:first])
+    found: dict[int, frozenset[int]] = {}
+    for done in range(0, effort.updates, _PUSH):
+        part = stream[first + done : first + done + _PUSH]
+        found |= _looks(monitor.push(part), done, effort.every)
+    return found
+
+
+def _push(monitor: DominatingMonitor, points: Floats) -> tuple[float, Ranked]:
+    """Seconds of CPU time, and the answers."""
+    began = time.process_time()
+    answers = monitor.push(points)
+    return time.process_time() - began, answers
+
+
+def _looks(answers: Ranked, done: int, every: int) -> dict[int, frozenset[int]]:
+    """Who is in the answer, of every so many updates."""
+    found = {}
+    for at in range(-done % every, len(answers), every):
+        rows = slice(int(answers.offsets[at]), int(answers.offsets[at + 1]))
+        found[done + at] = frozenset(answers.id[rows].tolist())
+    return found
+
+
+def _fill(monitor: DominatingMonitor, points: Floats) -> None:
+    for part in _parts(points):
+        monitor.push(part)
+
+
+def _parts(points: Floats) -> Iterator[Floats]:
+    for low in range(0, len(points), _FILLING):
+        yield points[low : low + _FILLING]
+
+
+def _fill_bfa(monitor: DominatingMonitor, points: Floats) -> None:
+    """Put points and estimated scores where BFA keeps them.
+
+    Counting them, pair by pair, would take hours for two million points; and what an update costs
+    does not depend on scores.
+    """
+    n = len(points)
+    signs = np.array(monitor.query.signs)
+    less = points * signs
+    algorithm = monitor.algorithm
+    algorithm.welcome(np.zeros(n), None)
+    state = algorithm.state
+    state.points[: less.size] = less.ravel()
+    state.seq[:n] = np.arange(n)
+    sample = less[np.random.default_rng(0).integers(0, n, _SAMPLE)]
+    state.score[:n] = sum((less <= one).all(axis=1).astype(np.int64) for one in sample)
+    state.score[:n] *= max(n // _SAMPLE, 1)
+    state.numbers[-1] = n
+    monitor._arrived = n
+
+
+@lru_cache(maxsize=1)
+def _points(name: str, d: int, rows: int) -> Floats:
+    """A whole stream in memory; the last one that was asked for is remembered."""
+    found = dataset(name, d) if name in SKYLINE else dataset(name)
+    return np.concatenate([part[:, :d] for part in found.points(rows)])
+
+
+def _dimensions(name: str, d: int) -> list[Any]:
+    found = dataset(name, d) if name in SKYLINE else dataset(name)
+    return list(found.dimensions[:d])
+
+
+@lru_cache(maxsize=256)
+def _warm(algorithm: str, d: int, options: tuple[tuple[str, Any], ...]) -> None:
+    """Compile, or load, kernels: once per process."""
+    tiny = Point("ind", algorithm, 128, d, 8, **dict(options))
+    tiny.monitor().push(np.random.default_rng(0).random((600, d)))
