@@ -21,7 +21,7 @@ from skyband.query import CountWindow, TimeWindow, TopK, Window
 MAGIC = b"SKYBAND\x00"
 VERSION = 2
 _PREFIX = struct.Struct("<8sIQ")
-_TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<i4"}
+_TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<u2", "<i4"}
 
 
 def dump(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:

@@ -43,7 +43,7 @@ from skyband.kernels.tracked import (
     tracked,
     untrack,
 )
-from skyband.kernels.work import CANDIDATES, DELETIONS, EXACT, INSERTIONS, RESCANS, SLIDES, counters
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Setting
@@ -51,6 +51,7 @@ from skyband.topk.algorithm import Setting
 _K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
 _LEVELS = 1024
 _PATIENCE = 8  # moves per contender after which sorting anew is cheaper
+_SHALLOW = 128  # part of the window by which the floor stays below the k-th score at first
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
 
@@ -127,6 +128,7 @@ class Contenders(WindowAlgorithm):
         if side != int(state.limits.side[0]):
             state = state._replace(limits=bounds(side, self.width))
         state.numbers[_FLOOR], state.numbers[_SINCE] = _NOBODY, 0  # count before the next answer
+        state.numbers[_SLACK] = max(state.numbers[_SLACK], state.held.numbers[POINTS] // _SHALLOW)
         self.state = state
 
     def make_room(self, arriving: int) -> None:  # noqa: D102
@@ -218,6 +220,7 @@ def _arrive(state: State, attributes: Floats, row: int, is_ranked: bool) -> None
         state.numbers[_WORKED] += state.items.size[0]
         if most(state.limits, cell_at(held, slot, state.limits.side[0])) >= state.numbers[_FLOOR]:
             _contend(state, seq, slot)
+            state.numbers[_WORKED] += held.numbers[POINTS]
 
 
 @lean
@@ -290,7 +293,6 @@ def _recount(state: State) -> bool:
     k, width, mask = numbers[_K], held.numbers[WIDTH], held.numbers[SLOTS] - 1
     count_cells(held, limits)
     state.work[RESCANS] += 1
-    known = state.work[EXACT]
     if items.size[0] < k and not _seed(state):
         return False
     _sort(state)
@@ -314,8 +316,7 @@ def _recount(state: State) -> bool:
             elif not may_win and state.place[slot] != NONE:
                 _drop(state, slot)
     numbers[_FLOOR], numbers[_SINCE] = floor, held.numbers[ARRIVED]
-    reading = held.numbers[POINTS] * (_READING + state.work[EXACT] - known)
-    if reading > numbers[_WORKED]:
+    if held.numbers[POINTS] * _READING > numbers[_WORKED]:
         numbers[_SLACK] = min(2 * numbers[_SLACK], held.numbers[POINTS] + 1)
     else:
         numbers[_SLACK] = max(numbers[_SLACK] // 2, 1)

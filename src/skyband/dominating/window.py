@@ -60,10 +60,14 @@ class WindowAlgorithm(Algorithm):
         bigger = roomier_field(held, room)
         if bigger is not held:
             self.resized(bigger)
+            self._coded()
 
     def recode(self) -> None:
         """Choose codes that suit the points of the window as they are now."""
         choose_bounds(self.state.held)
+        self._coded()
+
+    def _coded(self) -> None:
         self.state.numbers[CODED] = self.state.held.numbers[ARRIVED]
         self.recoded()
 
@@ -71,7 +75,7 @@ class WindowAlgorithm(Algorithm):
         """Every point counts for the scores of others."""
         held: Field = self.state.held
         seqs = np.arange(int(held.numbers[OLDEST]), int(held.numbers[NEXT]), dtype=np.int64)
-        return seqs[~np.isnan(held.points[seqs & (int(held.numbers[SLOTS]) - 1)])]
+        return seqs[~np.isnan(held.points[(seqs & (int(held.numbers[SLOTS]) - 1)) * self.width])]
 
     @property
     def work(self) -> Ints:  # noqa: D102
@@ -84,7 +88,7 @@ class WindowAlgorithm(Algorithm):
         assert seqs.tolist() == sorted(alive), "1: not the window's points"
         assert int(held.numbers[POINTS]) == len(seqs), "1: points are miscounted"
         slots = int(held.numbers[SLOTS])
-        points = held.points.reshape(self.width, slots)[:, seqs & (slots - 1)].T
+        points = held.points.reshape(slots, self.width)[seqs & (slots - 1)]
         scores = [
             int(((point <= points).all(axis=1) & (point < points).any(axis=1)).sum())
             for point in points

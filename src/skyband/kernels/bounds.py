@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import BLOCKS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point
+from skyband.kernels.field import BITS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
@@ -29,7 +29,7 @@ class Bounds(NamedTuple):
 def side_of(points: int, width: int, per_cell: float) -> int:
     """Cells per dimension for about ``per_cell`` points in a cell, two at least."""
     wanted = (max(points, 1) / per_cell) ** (1 / width)
-    return max(2, min(BLOCKS, int(wanted + 1e-9)))
+    return max(2, min(256, int(wanted + 1e-9)))
 
 
 def bounds(side: int, width: int) -> Bounds:
@@ -40,10 +40,10 @@ def bounds(side: int, width: int) -> Bounds:
 @lean
 def cell_at(held: Field, slot: int, side: int) -> int:
     """The cell of a point, from its codes."""
-    slots = held.numbers[SLOTS]
+    slots, bits = held.numbers[SLOTS], held.numbers[BITS]
     cell = 0
     for at in range(held.numbers[WIDTH]):
-        cell = cell * side + ((np.int64(held.codes[at * slots + slot]) * side) // BLOCKS)
+        cell = cell * side + ((np.int64(held.codes[at * slots + slot]) * side) >> bits)
     return cell
 
 

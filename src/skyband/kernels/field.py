@@ -1,7 +1,7 @@
 """The points of a window, and how many of them one of them dominates. Less is better everywhere.
 
 Each coordinate has a *code* besides its value: the number of bounds, of its dimension, that are not
-above it. A lower code means a smaller value, so most pairs are told apart by comparing bytes:
+above it. A lower code means a smaller value, so most pairs are told apart by comparing short numbers:
 higher codes in *all* dimensions are dominated without a look at the values, and only points whose
 codes are nowhere lower but somewhere equal must be compared.
 """
@@ -18,78 +18,82 @@ from skyband.kernels.work import COMPARISONS, EXACT
 from skyband.order import Floats, Ints
 
 Bytes = NDArray[np.uint8]
+Codes = NDArray[np.uint16]
 
-BLOCKS = 256  # codes per dimension
-_CHUNK = 1024  # points looked at together: their masks stay close to the processor
+_MOST = 4096  # codes per dimension at most: so many that points of equal code are few
+_CHUNK = 512  # points looked at together: their masks stay close to the processor
+_EVEN = 0x00FF00FF00FF00FF
 
 
 class Field(NamedTuple):
     """Points by slot (sequence number & (slots - 1)); a slot without a point is NaN.
 
     ``numbers``: dimensions, slots, oldest sequence number that is held, sequence number after the
-    newest, points that can be ranked, arrivals and expiries so far.
+    newest, points that can be ranked, arrivals and expiries so far, codes per dimension
+    (*blocks*, a power of two) and its bits.
     """
 
-    points: Floats  # dimension * slots + slot
-    codes: Bytes  # dimension * slots + slot
-    bounds: Floats  # dimension * (BLOCKS - 1) + bound, ascending
+    points: Floats  # slot * dimensions + dimension
+    codes: Codes  # dimension * slots + slot
+    bounds: Floats  # dimension * (blocks - 1) + bound, ascending
     no_lower: Bytes  # scratch: codes nowhere lower, per point of a chunk
     higher: Bytes  # scratch: codes higher everywhere
     unsure: Ints  # scratch: places in a chunk that must be compared
     numbers: Ints
 
 
-WIDTH, SLOTS, OLDEST, NEXT, POINTS, ARRIVED, EXPIRED = range(7)
+WIDTH, SLOTS, OLDEST, NEXT, POINTS, ARRIVED, EXPIRED, BLOCKS, BITS = range(9)
 
 
 def field(room: int, width: int) -> Field:
     """An empty field with room for ``room`` sequence numbers."""
     slots = 1 << max(int(room) - 1, 1).bit_length()
+    blocks = min(slots, _MOST)
     return Field(
         np.full(slots * width, np.nan),
-        np.zeros(slots * width, np.uint8),
-        np.full(width * (BLOCKS - 1), np.inf),
+        np.zeros(slots * width, np.uint16),
+        np.full(width * (blocks - 1), np.inf),
         np.zeros(_CHUNK, np.uint8),
         np.zeros(_CHUNK, np.uint8),
         np.zeros(_CHUNK + 1, np.int64),
-        np.array([width, slots, 0, 0, 0, 0, 0], np.int64),
+        np.array([width, slots, 0, 0, 0, 0, 0, blocks, blocks.bit_length() - 1], np.int64),
     )
 
 
 def roomier_field(old: Field, room: int) -> Field:
-    """The same points with room for at least ``room`` sequence numbers."""
+    """The same points, coded anew, with room for at least ``room`` sequence numbers."""
     width, slots, oldest, after = (int(old.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
     new = field(room, width)
     if int(new.numbers[SLOTS]) <= slots:
         return old
     seqs = np.arange(oldest, after, dtype=np.int64)
     more = int(new.numbers[SLOTS])
-    for at in range(width):
-        new.points[at * more + (seqs & (more - 1))] = old.points[at * slots + (seqs & (slots - 1))]
-        new.codes[at * more + (seqs & (more - 1))] = old.codes[at * slots + (seqs & (slots - 1))]
-    new.numbers[:] = old.numbers
-    new.numbers[SLOTS] = more
-    return new._replace(bounds=old.bounds)
+    to, source = seqs & (more - 1), seqs & (slots - 1)
+    new.points.reshape(more, width)[to] = old.points.reshape(slots, width)[source]
+    new.numbers[OLDEST : EXPIRED + 1] = old.numbers[OLDEST : EXPIRED + 1]
+    choose_bounds(new)
+    return new
 
 
 def choose_bounds(held: Field, sample: int = 65_536) -> None:
     """Choose bounds anew, so that codes are about equally frequent, and code every point again."""
     width, slots, oldest, after = (int(held.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
+    blocks = int(held.numbers[BLOCKS])
     if after == oldest:
         return
     stride = max((after - oldest) // sample, 1)
     slot = np.arange(oldest, after, stride, dtype=np.int64) & (slots - 1)
     for at in range(width):
-        column = held.points[at * slots : (at + 1) * slots]
+        column = np.ascontiguousarray(held.points.reshape(slots, width)[:, at])
         seen = np.sort(column[slot])
         seen = seen[: len(seen) - np.count_nonzero(np.isnan(seen))]
         if not len(seen):
             return
         # the k-th bound is the smallest value of the k-th part
-        places = np.arange(1, BLOCKS, dtype=np.int64) * len(seen) // BLOCKS
+        places = np.arange(1, blocks, dtype=np.int64) * len(seen) // blocks
         bounds = seen[places]
-        held.bounds[at * (BLOCKS - 1) : (at + 1) * (BLOCKS - 1)] = bounds
-        codes = np.searchsorted(bounds, column, side="right").astype(np.uint8)
+        held.bounds[at * (blocks - 1) : (at + 1) * (blocks - 1)] = bounds
+        codes = np.searchsorted(bounds, column, side="right").astype(np.uint16)
         codes[np.isnan(column)] = 0
         held.codes[at * slots : (at + 1) * slots] = codes
 
@@ -97,8 +101,9 @@ def choose_bounds(held: Field, sample: int = 65_536) -> None:
 @lean
 def code_of(held: Field, at: int, value: float) -> int:
     """The code of a value of a dimension, by halving. O(log blocks)."""
-    base = at * (BLOCKS - 1)
-    low, high = 0, BLOCKS - 1
+    blocks = held.numbers[BLOCKS]
+    base = at * (blocks - 1)
+    low, high = 0, blocks - 1
     while low < high:
         middle = (low + high) >> 1
         if held.bounds[base + middle] <= value:
@@ -120,7 +125,7 @@ def place_point(held: Field, attributes: Floats, row: int, ranked: bool) -> int:
         numbers[POINTS] += 1
         for at in range(numbers[WIDTH]):
             value = attributes[row, at]
-            held.points[at * slots + slot] = value
+            held.points[slot * numbers[WIDTH] + at] = value
             held.codes[at * slots + slot] = code_of(held, at, value)
     return slot
 
@@ -128,7 +133,7 @@ def place_point(held: Field, attributes: Floats, row: int, ranked: bool) -> int:
 @lean
 def is_point(held: Field, slot: int) -> bool:
     """Whether a slot holds a point that can be ranked."""
-    value = held.points[slot]
+    value = held.points[slot * held.numbers[WIDTH]]
     return value == value
 
 
@@ -143,17 +148,17 @@ def remove_oldest(held: Field) -> None:
     if is_point(held, slot):
         numbers[POINTS] -= 1
         for at in range(numbers[WIDTH]):
-            held.points[at * slots + slot] = np.nan
+            held.points[slot * numbers[WIDTH] + at] = np.nan
             held.codes[at * slots + slot] = 0
 
 
 @lean
 def dominates(held: Field, one: int, other: int) -> bool:
     """Whether the point in ``one`` is nowhere worse than that in ``other``, and not its equal."""
-    slots = held.numbers[SLOTS]
+    width = held.numbers[WIDTH]
     better = False
-    for at in range(held.numbers[WIDTH]):
-        mine, theirs = held.points[at * slots + one], held.points[at * slots + other]
+    for at in range(width):
+        mine, theirs = held.points[one * width + at], held.points[other * width + at]
         if not mine <= theirs:
             return False
         better = better or mine < theirs
@@ -162,7 +167,7 @@ def dominates(held: Field, one: int, other: int) -> bool:
 
 @lean
 def exact_score(held: Field, slot: int, work: Ints) -> int:
-    """How many points the one in a slot dominates: an exact score computation. O(n d) bytes."""
+    """How many points the one in a slot dominates: an exact score computation. O(n d)."""
     slots = held.numbers[SLOTS]
     oldest, after = held.numbers[OLDEST], held.numbers[NEXT]
     work[EXACT] += 1
@@ -193,18 +198,35 @@ def _dominated_in(held: Field, slot: int, low: int, count: int, work: Ints) -> i
             for i in range(len(codes)):
                 no_lower[i] &= codes[i] >= mine
                 higher[i] &= codes[i] > mine
-    score, maybe = 0, 0
-    for i in range(len(higher)):
-        score += higher[i]
-        maybe += no_lower[i]
-    if maybe == score:
+    for i in range(count, min((count + 7) & ~7, _CHUNK)):
+        held.no_lower[i] = 0
+        held.higher[i] = 0
+    # eight points at a time: bytes of 0 and 1, of which a chunk has too few to overflow
+    words = (count + 7) >> 3
+    sure, possible = held.higher.view(np.int64)[:words], held.no_lower.view(np.int64)[:words]
+    total, doubt = 0, 0
+    for i in range(len(sure)):
+        total += sure[i]
+        doubt |= sure[i] ^ possible[i]
+    total = (total & _EVEN) + ((total >> 8) & _EVEN)
+    total += total >> 16
+    score = (total + (total >> 32)) & 0xFFFF
+    if doubt == 0:
         return score
     unsure = 0
-    for i in range(len(higher)):
-        held.unsure[unsure] = i
-        unsure += no_lower[i] ^ higher[i]
+    for word in range(words):
+        if sure[word] != possible[word]:
+            for i in range(8 * word, 8 * word + 8):
+                held.unsure[unsure] = i
+                unsure += held.no_lower[i] ^ held.higher[i]
     for i in range(unsure):
-        if dominates(held, slot, low + held.unsure[i]):
-            score += 1
+        # no branches: the processor fetches the next points while it waits for this one
+        other = (low + held.unsure[i]) * width
+        no_worse, better = True, False
+        for at in range(width):
+            mine, theirs = held.points[slot * width + at], held.points[other + at]
+            no_worse &= mine <= theirs
+            better |= mine < theirs
+        score += no_worse & better
     work[COMPARISONS] += unsure * width
     return score

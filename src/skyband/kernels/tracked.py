@@ -59,10 +59,10 @@ def roomier_tracked(items: Tracked, room: int, width: int) -> Tracked:
 @lean
 def track(items: Tracked, held: Field, seq: int, score: int) -> int:
     """Add a point with its score; return its place."""
-    room, slots = len(items.seq), held.numbers[SLOTS]
-    place = items.size[0]
-    for at in range(held.numbers[WIDTH]):
-        items.points[at * room + place] = held.points[at * slots + (seq & (slots - 1))]
+    room, width = len(items.seq), held.numbers[WIDTH]
+    place, slot = items.size[0], seq & (held.numbers[SLOTS] - 1)
+    for at in range(width):
+        items.points[at * room + place] = held.points[slot * width + at]
     items.score[place] = score
     items.seq[place] = seq
     items.size[0] = place + 1
@@ -90,14 +90,14 @@ def credit(items: Tracked, held: Field, slot: int, amount: int, work: Ints) -> N
 
     Written without branches, and dimension by dimension, so that many points are compared at once.
     """
-    room, slots, width = len(items.seq), held.numbers[SLOTS], held.numbers[WIDTH]
+    room, width = len(items.seq), held.numbers[WIDTH]
     size = items.size[0]
     start = 0
     while start < size:
         count = min(_CHUNK, size - start)
         no_worse, better = items.no_worse[:count], items.better[:count]
         for at in range(width):
-            value = held.points[at * slots + slot]
+            value = held.points[slot * width + at]
             column = items.points[at * room + start : at * room + start + count]
             if at == 0:
                 for i in range(len(column)):

@@ -10,7 +10,6 @@ import numpy as np
 
 from skyband.dominating.query import TopKDominating
 from skyband.monitor import Monitor
-from skyband.order import Floats
 from skyband.query import TopK
 from skyband.results import Ranked
 from skyband.spark.candidates import Answer, Column
@@ -73,29 +72,63 @@ def sortable(value: Any) -> tuple[Any, ...]:
 
 
 @dataclass
-class Arrivals:
+class Carrying:
+    """Maintains an engine, and the columns of the rows that it may still report."""
+
+    query: TopK | TopKDominating
+    monitor: Monitor
+    ids: Column = field(default_factory=list)  # arrival numbers of the rows below
+    kept: list[Column] = field(default_factory=list)
+
+    def carry(self, rows: int, kept: list[Column]) -> None:
+        """Remember the columns of rows that arrive now."""
+        base = self.monitor.arrived
+        self.ids.extend(range(base, base + rows))
+        for own, new in zip(self.kept, kept, strict=True):
+            own.extend(new)
+
+    def answers(self, ranked: Ranked) -> Iterator[Answer]:
+        """Windows with the columns of their rows; then those are let go that are of no more use."""
+        place = np.searchsorted(np.array(self.ids, np.int64), ranked.id).tolist()
+        changes = self.query.emit == "changes"
+        offset = getattr(self.query.window, "offset", 0)
+        for i in range(len(ranked)):
+            low, high = int(ranked.offsets[i]), int(ranked.offsets[i + 1])
+            if low == high:
+                continue
+            some = place[low:high]
+            yield Answer(
+                (int(ranked.window_end[i]) - offset) // self.query.window.slide,
+                ranked.score[low:high].tolist(),
+                [[column[at] for at in some] for column in self.kept],
+                ranked.rank[low:high].tolist() if changes else None,
+                _previous(ranked, low, high) if changes else None,
+            )
+        self._forget()
+
+    def _forget(self) -> None:
+        """Let go of the columns of rows that can no longer be reported."""
+        kept = set(self.monitor.kept().tolist())
+        where = [i for i, id in enumerate(self.ids) if id in kept]
+        self.ids = [self.ids[i] for i in where]
+        self.kept = [[column[i] for i in where] for column in self.kept]
+
+
+@dataclass
+class Arrivals(Carrying):
     """Maintains one key: rows that wait for the watermark, the engine, its candidates' columns.
 
     Rows arrive at the engine in the order of time, once the watermark has passed them: so answers
     do not depend on how the stream was cut into batches.
     """
 
-    query: TopK | TopKDominating
-    waiting: Waiting
-    monitor: Monitor
-    ids: Column = field(default_factory=list)  # arrival numbers of the rows below
-    kept: list[Column] = field(default_factory=list)
+    waiting: Waiting = field(default_factory=lambda: Waiting.empty(0, 0))
 
     @classmethod
     def new(cls, query: TopK, algorithm: str, ties: int, kept: int) -> Arrivals:
         """A key of which nothing has arrived."""
-        return cls(
-            query,
-            Waiting.empty(ties, kept),
-            Monitor(query, algorithm),
-            [],
-            [[] for _ in range(kept)],
-        )
+        columns: list[Column] = [[] for _ in range(kept)]
+        return cls(query, Monitor(query, algorithm), [], columns, Waiting.empty(ties, kept))
 
     @property
     def arrived(self) -> int:
@@ -116,55 +149,10 @@ class Arrivals:
         for low in range(0, len(ready), room):
             yield from self._push(released.take(list(range(low, min(len(ready), low + room)))))
 
-    def admit(self, points: Floats, at: list[int], kept: list[Column]) -> None:
-        """Let points in that the watermark has passed, in the order of time."""
-        self._carry(len(at), kept)
-        self.monitor.push(points, times=np.array(at, np.int64), watermark=None)
-
-    def close(self, end: int) -> Iterator[Answer]:
-        """Answer what ends at this moment or before it."""
-        last = end >= FOREVER
-        ranked = self.monitor.finish() if last else self.monitor.push(watermark=end)
-        yield from self._answers(ranked)
-        self._forget()
-
     def _push(self, rows: Waiting) -> Iterator[Answer]:
         scores = np.array([np.nan if s is None else s for s in rows.score], np.float64)
-        self._carry(len(scores), rows.kept)
-        ranked = self.monitor.push(scores)
-        yield from self._answers(ranked)
-        self._forget()
-
-    def _carry(self, rows: int, kept: list[Column]) -> None:
-        """Remember the columns of rows that arrive now."""
-        base = self.monitor.arrived
-        self.ids.extend(range(base, base + rows))
-        for own, new in zip(self.kept, kept, strict=True):
-            own.extend(new)
-
-    def _answers(self, ranked: Ranked) -> Iterator[Answer]:
-        place = np.searchsorted(np.array(self.ids, np.int64), ranked.id).tolist()
-        changes = self.query.emit == "changes"
-        offset = getattr(self.query.window, "offset", 0)
-        for i in range(len(ranked)):
-            low, high = int(ranked.offsets[i]), int(ranked.offsets[i + 1])
-            if low == high:
-                continue
-            some = place[low:high]
-            yield Answer(
-                (int(ranked.window_end[i]) - offset) // self.query.window.slide,
-                ranked.score[low:high].tolist(),
-                [[column[at] for at in some] for column in self.kept],
-                ranked.rank[low:high].tolist() if changes else None,
-                _previous(ranked, low, high) if changes else None,
-            )
-
-    def _forget(self) -> None:
-        """Let go of the columns of rows that can no longer be reported."""
-        kept = set(self.monitor.kept().tolist())
-        where = [i for i, id in enumerate(self.ids) if id in kept]
-        self.ids = [self.ids[i] for i in where]
-        self.kept = [[column[i] for i in where] for column in self.kept]
+        self.carry(len(scores), rows.kept)
+        yield from self.answers(self.monitor.push(scores))
 
 
 def _previous(ranked: Ranked, low: int, high: int) -> list[int]:

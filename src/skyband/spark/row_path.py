@@ -99,10 +99,10 @@ class Line:
         width = 2 + len(self.ties) + len(self.kept)
         return Arrivals(
             self.query,
-            self.waiting(columns[:width]),
             Monitor.restore(bytes(value[2]), self.query),
             columns[width],
             columns[width + 1 :],
+            self.waiting(columns[:width]),
         )
 
     def dump(self, found: Arrivals, timer: int) -> tuple[Any, ...]:

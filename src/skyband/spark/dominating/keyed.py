@@ -38,7 +38,7 @@ from skyband.spark.processor import (
 )
 
 if TYPE_CHECKING:
-    from skyband.spark.arrivals import Arrivals
+    from skyband.spark.dominating.points import Points
 
 _ROWS = "_sky_rows"
 
@@ -76,6 +76,7 @@ class KeyedKept:
             [
                 StructField("version", IntegerType(), False),
                 StructField("timer", LongType(), False),
+                StructField("last", LongType(), False),
                 StructField("engine", BinaryType(), False),
                 StructField("ids", ArrayType(LongType(), False), False),
                 *(
@@ -97,41 +98,37 @@ class KeyedKept:
         columns = [list(column) for column in row[first:]]
         return PanePoints(number, at, columns[: self.width], columns[self.width :])
 
-    def new(self) -> Arrivals:
+    def new(self) -> Points:
         """A key of which nothing is known."""
         from skyband.dominating.monitor import DominatingMonitor
-        from skyband.spark.arrivals import Arrivals, Waiting
+        from skyband.spark.dominating.points import Points
 
         monitor = DominatingMonitor(self.query, self.algorithm)  # type: ignore[arg-type]
         width = len(self.types)
-        return Arrivals(self.query, Waiting.empty(0, 0), monitor, [], [[] for _ in range(width)])
+        return Points(self.query, monitor, [], [[] for _ in range(width)])
 
-    def load(self, value: Any) -> Arrivals:
+    def load(self, value: Any) -> Points:
         """A key from its state."""
         from skyband.dominating.monitor import DominatingMonitor
-        from skyband.spark.arrivals import Arrivals, Waiting
+        from skyband.spark.dominating.points import Points
 
         check_version(value[0])
         monitor = DominatingMonitor.restore(
-            bytes(value[2]),
+            bytes(value[3]),
             self.query,  # type: ignore[arg-type]
         )
-        ids, *kept = (list(column) for column in value[3:])
-        return Arrivals(self.query, Waiting.empty(0, 0), monitor, ids, kept)
+        ids, *kept = (list(column) for column in value[4:])
+        return Points(self.query, monitor, ids, kept, value[2])
 
     def rows(
-        self, found: Arrivals, panes: list[PanePoints], closed: int
+        self, found: Points, panes: list[PanePoints], closed: int
     ) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes; answers up to a window as output rows."""
         for pane in sorted(panes, key=lambda pane: pane.number):
             points = np.array(pane.points, np.float64).T.reshape(-1, self.width)
             found.admit(points, pane.at, pane.kept)
-            closed = max(closed, pane.number >> 1)  # all of it has come
-        window = self.query.window
-        assert isinstance(window, TimeWindow)
-        end = FOREVER if closed >= FOREVER else window.offset + closed * window.slide
         changes = self.query.emit == "changes"
-        return answer_rows(found.close(end), lambda: len(found.ids), changes)
+        return answer_rows(found.close(closed), lambda: len(found.ids), changes)
 
 
 class KeyedProcessor(KeyProcessor):
@@ -146,13 +143,13 @@ class KeyedProcessor(KeyProcessor):
         closed = self._kept.clock.closed(timers.getCurrentWatermarkInMs())
         for row in self._kept.rows(found, panes, closed):
             yield self._row(*key, *row)
-        alarm = self._kept.clock.alarm(closed + 1) if found.ids else NO_TIMER
+        alarm = NO_TIMER if found.last <= closed else self._kept.clock.alarm(closed + 1)
         move_timer(self._handle, timer, alarm, fired)
-        if not found.ids:
+        if found.last <= closed:
             self._state.clear()
             return
         engine = found.monitor.snapshot()
-        self._state.update((STATE_VERSION, alarm, engine, found.ids, *found.kept))
+        self._state.update((STATE_VERSION, alarm, found.last, engine, found.ids, *found.kept))
 
 
 def answered(rows: DataFrame, question: DominatingQuestion) -> DataFrame:
