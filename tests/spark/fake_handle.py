@@ -11,9 +11,16 @@ What Spark does, and a simpler fake would hide:
 from __future__ import annotations
 
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
-from pyspark.sql.types import ArrayType, DoubleType, IntegerType, LongType, StringType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+)
 
-_PYTHON = {DoubleType: float, IntegerType: int, LongType: int, StringType: str}
+_PYTHON = {BinaryType: bytes, DoubleType: float, IntegerType: int, LongType: int, StringType: str}
 _BOUNDS = {IntegerType: 1 << 31, LongType: 1 << 63}
 
 
@@ -38,6 +45,10 @@ class FakeHandle:
     def getValueState(self, name, schema, ttlDurationMs=None):  # noqa: N802
         assert ttlDurationMs is None, "event time knows no TTL"
         return FakeValueState(self, name, schema)
+
+    def getMapState(self, name, user_key, value, ttlDurationMs=None):  # noqa: N802
+        assert ttlDurationMs is None, "event time knows no TTL"
+        return FakeMapState(self, name, user_key, value)
 
     def registerTimer(self, expiry):  # noqa: N802
         assert type(expiry) is int, expiry
@@ -71,6 +82,28 @@ class FakeValueState:
 
     def clear(self):
         self._handle.store.values.pop((self._name, self._handle.key), None)
+
+
+class FakeMapState:
+    """Values by a key of the processor's own, beside the implicit one, in declared layouts."""
+
+    def __init__(self, handle, name, user_key, value):
+        self._handle, self._name = handle, name
+        self._key, self._value = user_key.fields, value.fields
+
+    def _place(self, key):
+        check_layout(key, self._key)
+        return (self._name, key), self._handle.key
+
+    def getValue(self, key):  # noqa: N802
+        return self._handle.store.values.get(self._place(key))
+
+    def updateValue(self, key, value):  # noqa: N802
+        check_layout(value, self._value)
+        self._handle.store.values[self._place(key)] = value
+
+    def removeKey(self, key):  # noqa: N802
+        del self._handle.store.values[self._place(key)]
 
 
 def check_layout(values, fields):

@@ -1,0 +1,223 @@
+"""The processors of top-k dominating under everything that Spark may do to them."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import LongType, StringType
+
+from skyband import TopKDominating
+from skyband.dominating.panes import undominated
+from skyband.errors import SnapshotError
+from skyband.query import TimeWindow
+from skyband.spark.candidates import Lives
+from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
+from skyband.spark.dominating import shards
+from skyband.spark.dominating.keyed import KeyedKept, KeyedProcessor
+from skyband.spark.dominating.placing import hashed, shard_keys
+from skyband.spark.dominating.ranking import Sums
+from skyband.spark.dominating.shards import ShardKept, ShardProcessor
+from skyband.spark.processor import STATE
+from tests.oracle import Answer, changes, ranks, time_dominating
+from tests.spark.fake_handle import Store, check_layout, run_task
+from tests.spark.fake_stream import Aggregation, any_stream, names, report
+
+TYPES = (LongType(), StringType())
+WIDTH = 3
+
+
+def point_of(score, id):
+    """A point on a coarse grid; less is better."""
+    chance = random.Random(id * 31 + int(max(-9, min(9, score)) * 8))
+    return tuple(float(chance.randrange(4)) for _ in range(WIDTH))
+
+
+class Cut(Aggregation):
+    """Spark's part for shards: whole panes, their points spread, the rows that matter for all."""
+
+    count = 2
+
+    def closed(self):
+        s, found = self.stream, defaultdict(list)
+        panes = defaultdict(list)
+        for key, label, pane in list(self.groups):
+            if label <= self.watermark * s.per_ms:
+                panes[label, pane] += self.groups.pop((key, label, pane))
+        for (label, pane), group in panes.items():
+            rows = sorted((row for row in group if ranks(row[0])), key=lambda row: row[1:])
+            points = np.array([point_of(row[0], row[2]) for row in rows]).reshape(-1, WIDTH)
+            home = np.array([row[2] % self.count for row in rows])
+            some = undominated(points, s.k)
+            ids = [row[2] for row, stays in zip(rows, some, strict=True) if stays]
+            newest = max(row[1] for row in group)
+            more = [(newest + 1) // s.slide] if s.counted else []
+            for shard in range(self.count):
+                own = [points[home == shard].tobytes(), b""]
+                columns = [column.tolist() for column in points[some].T]
+                kept = [ids, names(ids)] if shard == 0 else [None, None]
+                found[shard,].append(Row(shard, label, pane, own, *columns, *kept, *more))
+        return found
+
+
+class Collected(Aggregation):
+    """Spark's part by key: all rows of a pane, in the order of time."""
+
+    def closed(self):
+        s, found = self.stream, defaultdict(list)
+        panes = defaultdict(list)
+        for key, label, pane in list(self.groups):
+            if label <= self.watermark * s.per_ms:
+                panes[key, label, pane & ~1] += self.groups.pop((key, label, pane))
+        for (key, label, pane), group in panes.items():
+            rows = sorted((row for row in group if ranks(row[0])), key=lambda row: row[1:])
+            points = [point_of(row[0], row[2]) for row in rows]
+            columns = [[point[at] for point in points] for at in range(WIDTH)]
+            ids = [row[2] for row in rows]
+            at = [row[1] for row in rows]
+            found[key,].append(Row(key, label, pane, at, *columns, ids, names(ids)))
+        return found
+
+
+def play(s, aggregation, query, processor, answered):
+    """Play a stream to its end; ``answered`` gets the rows of each batch. Returns watermarks."""
+    choice, store, found = random.Random(s.seed), Store(), processor(query, 1)
+
+    def batch(number, rows):
+        nonlocal store, found
+        aggregation.advance()
+        aggregation.take(rows)
+        groups = list(aggregation.closed().items())
+        choice.shuffle(groups)
+        for _, panes in groups:
+            choice.shuffle(panes)
+        if s.restart[number % len(s.restart)]:
+            found = processor(query, 1)
+            shards._remembered.clear()  # another worker
+        vain = s.fail[number % len(s.fail)]
+        lost = run_task(found, store.copy(), groups, aggregation.watermark)
+        for _ in zip(range(vain), lost, strict=False):
+            pass
+        lost.close()
+        after = store.copy()
+        new = list(run_task(found, after, groups, aggregation.watermark))
+        for _, row in new:
+            check_layout(row[1:], query.output)
+        store = after
+        assert all(at > aggregation.watermark for at, _ in store.timers)
+        assert {key for _, key in store.timers} == {key for _, key in store.values}
+        answered([row for _, row in new])
+
+    edges = [0, *sorted(cut % (len(s.rows) + 1) for cut in s.cuts), len(s.rows)]
+    for number, (low, high) in enumerate(itertools.pairwise(edges)):
+        batch(number, s.rows[low:high])
+        while s.idle[number % len(s.idle)] and aggregation.stale:
+            batch(number, [])
+    before = aggregation.watermark
+    if s.drain:
+        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
+    while aggregation.stale:
+        batch(0, [])
+    assert not (s.drain and store.values), "nothing is left at the end"
+    before = before if s.drain else aggregation.watermark
+    return aggregation.watermark * s.per_ms, before * s.per_ms
+
+
+def expected(s, rows, watermark, before):
+    """What the oracle says of rows (key, score, at, id) up to a watermark."""
+    mine = sorted((row[1:] for row in rows), key=lambda row: row[1:])
+    points = [point_of(score, id) if ranks(score) else None for score, _, id in mine]
+    times = [at for _, at, _ in mine]
+    until = max(before, max(times) + 1) if s.counted and s.drain else watermark
+    found = time_dominating(points, times, s.size, s.slide, s.k, s.offset)
+    return [
+        Answer(one.start, one.end, tuple((score, mine[at][2]) for score, at in one.rows))
+        for one in found
+        if one.end <= until and (one.end - s.offset) // s.slide >= s.begins
+    ], until
+
+
+def answer(row, s):
+    end = s.offset + row[0] * s.slide
+    return Answer(end - s.size, end, tuple(zip(row[2], row[3], strict=True)))
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_shards_answer_any_stream_exactly(block):
+    for seed in range(block * 400, block * 400 + 400):
+        s = any_stream(seed)
+        s.changes = False
+        kept = ShardKept(
+            s.k, WIDTH, Lives(s.size, s.slide), Clock(s.slide, s.offset, s.per_ms), TYPES, s.begins
+        )
+        cut, told = Cut(s), []
+
+        def summed(new, told=told, k=s.k):
+            rows = sorted((row[1:] for row in new), key=lambda row: row[0])
+            told += Sums(k).answers(iter(rows))
+
+        watermark, before = play(s, cut, kept, ShardProcessor, summed)
+        wanted, _ = expected(s, cut.admitted, watermark, before) if cut.admitted else ([], 0)
+        assert [answer(row, s) for row in told] == wanted, f"any_stream({seed})"
+        assert all(row[4] == names(row[3]) for row in told)
+
+
+@pytest.mark.parametrize("block", range(2))
+def test_keys_answer_any_stream_exactly(block):
+    for seed in range(block * 400, block * 400 + 400):
+        s = any_stream(seed)
+        if s.counted:
+            continue
+        window = TimeWindow(s.size, s.slide, s.offset, "tick")
+        dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
+        query = TopKDominating(s.k, dimensions, window, "changes" if s.changes else "all")
+        kept = KeyedKept(query, "auto", Clock(s.slide, s.offset, s.per_ms), TYPES)
+        collected, told = Collected(s), defaultdict(list)
+
+        def sorted_out(new, told=told):
+            for row in new:
+                told[row[0]].append(row)
+
+        watermark, before = play(s, collected, kept, KeyedProcessor, sorted_out)
+        for key in {row[0] for row in collected.admitted}:
+            own = [row for row in collected.admitted if row[0] == key]
+            wanted, until = expected(s, own, watermark, before)
+            if s.changes:
+                found = [report(row, s) for row in told[key]]
+                assert found == changes(wanted, s.slide, until), f"any_stream({seed})"
+            else:
+                assert [answer(row[1:], s) for row in told[key]] == wanted, f"any_stream({seed})"
+
+
+def test_state_of_another_release_is_refused():
+    kept = ShardKept(1, 1, Lives(10, 5), Clock(5, 0, 1), (), -(1 << 62))
+    store = Store()
+    pane = Row(0, 5, 2, [np.zeros(3).tobytes()], [0.0])
+    assert list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4)) == []
+    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    with pytest.raises(SnapshotError, match="version 99"):
+        list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4))
+
+
+def test_a_worker_forgets_what_it_used_least_recently(monkeypatch):
+    from skyband.kernels.dominance import index
+
+    one = index(np.zeros((8, 2)))
+    monkeypatch.setattr(shards, "_CACHE", 2 * one.bytes)
+    shards._remembered.clear()
+    for name in (b"a", b"b", b"c"):
+        shards.remember(name, one)
+    assert list(shards._remembered) == [b"b", b"c"]
+    shards._remembered.clear()
+
+
+def test_shards_have_keys_that_spark_puts_into_different_tasks():
+    for shard_count, partitions in ((1, 1), (2, 2), (8, 8), (5, 2), (3, 200)):
+        keys = shard_keys(shard_count, partitions)
+        at = [hashed(key) % partitions for key in keys]
+        assert len(set(keys)) == shard_count
+        assert len(set(at)) == min(shard_count, partitions)
