@@ -40,6 +40,7 @@ bench: setup ## the benchmarks, quick: published figures beside ours
 	$(BIN)/skyband bench paper sap --quick
 	$(BIN)/skyband bench paper mintopk --quick
 	$(BIN)/skyband bench paper mtops --quick
+	$(BIN)/skyband bench paper dominating --quick
 
 docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
