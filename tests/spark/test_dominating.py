@@ -97,3 +97,53 @@ def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     assert playing.whole(run(spark, tmp_path, source, partition_by=key or None), *keys) == wanted
     with pytest.raises(QueryError, match="dominating was price min"):
         run(spark, tmp_path, source, partition_by=key or None, dimensions=[("price", "max")])
+
+
+def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
+    found = playing.rows(4, 130)
+    rows = frame(spark, found, tmp_path)
+    asked = {**ASKED, "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None}
+    leaders = top_k_dominating(rows, **asked, full=True, shards=3)
+    windows = oracle.count_dominating(points(found), 37, 10, 3, full=True)
+    wanted = [
+        (window.end, rank, score, found[at]["id"])
+        for window in windows
+        for rank, (score, at) in enumerate(window.rows, start=1)
+    ]
+    assert playing.whole(leaders.collect()) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"dimensions": []}, "dimensions are"),
+        ({"dimensions": [("price", "least")]}, "dimension 'price' is 'least'"),
+        ({"dimensions": [("prize", "min")]}, "prize"),
+        ({"dimensions": [("sector", "min")]}, "of type string"),
+        ({"k": 0}, "k is 0"),
+        ({"window": 100, "slide": 10, "offset": None}, "windows that count rows as they arrive"),
+        ({"emit": "changes"}, "emit is 'changes' for all rows together"),
+        ({"algorithm": "bfa"}, "algorithm is 'bfa' for all rows together"),
+        ({"algorithm": "best", "partition_by": "sector"}, "algorithm is 'best'"),
+        ({"shards": 0}, "shards is 0"),
+        ({"shards": 2, "partition_by": "sector"}, "shards is 2 with partition_by"),
+        (
+            {"sequence": "seq", "time": None, "window": 9, "slide": 3, "offset": None,
+             "partition_by": "sector"},
+            "both sequence='seq' and partition_by",
+        ),
+    ],
+)  # fmt: skip
+def test_wrong_arguments_are_told_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], told: str
+) -> None:
+    rows = spark.createDataFrame([], playing.ROWS)
+    with pytest.raises((QueryError, DataError), match=told):
+        top_k_dominating(rows, **{**ASKED, **more})
+
+
+def test_a_stream_of_all_rows_cannot_be_deduplicated(spark: SparkSession, tmp_path: Path) -> None:
+    rows = playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
+    with pytest.raises(QueryError, match="deduplicate_by for all rows of a stream"):
+        top_k_dominating(rows, **ASKED, deduplicate_by="id")
+    assert callable(top_k_dominating(**ASKED))

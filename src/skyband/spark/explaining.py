@@ -20,6 +20,8 @@ from pyspark.sql.types import (
 
 from skyband.durations import spoken
 from skyband.panes import Panes
+from skyband.spark.dominating import explaining as dominating
+from skyband.spark.dominating.question import DominatingQuestion
 from skyband.spark.job import FILES, Job
 from skyband.spark.question import Question
 from skyband.spark.row_path import ALGORITHM
@@ -35,7 +37,12 @@ Words = list[tuple[str, str]]
 
 def words(job: Job, question: Question | SharedQuestion) -> Words:
     """The plan of a job, as names and sentences."""
-    if isinstance(question, SharedQuestion):
+    base: Question
+    if isinstance(question, DominatingQuestion):
+        base = question
+        plan = [*_windows(question), *dominating.words(question, row_bytes(question))]
+        when = _when(question)
+    elif isinstance(question, SharedQuestion):
         base = question.base
         plan = shared.words(question, row_bytes(base))
         when = _when(base, shared.boundaries(question).step)
@@ -50,6 +57,8 @@ def figures(question: Question | SharedQuestion) -> dict[str, Any]:
     """The numbers of a plan, by name."""
     if isinstance(question, SharedQuestion):
         return shared.figures(question, row_bytes(question.base))
+    if isinstance(question, DominatingQuestion):
+        return dominating.figures(question, row_bytes(question), _per_window(question))
     window = question.query.window
     panes = Panes(window.size, window.slide)
     row = row_bytes(question)
@@ -197,7 +206,8 @@ def _times(question: Question, when: str) -> Words:
     else:
         told.append(("watermark", f"rows up to {question.delay:,} behind the highest {at} count"))
         told.append(("answers", when))
-    told.append(("not ranked", "rows whose score is NULL or NaN: counted"))
+    missing = "one of these attributes" if isinstance(question, DominatingQuestion) else "score"
+    told.append(("not ranked", f"rows whose {missing} is NULL or NaN: counted"))
     if question.deduplicate:
         told.append(("once", f"rows that repeat {', '.join(question.deduplicate)} count once"))
     return told

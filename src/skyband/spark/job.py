@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
@@ -18,6 +19,9 @@ from skyband.errors import QueryError, SkybandError
 from skyband.spark import job_errors
 from skyband.spark.scores import safe_score
 from skyband.workload.queries import SCORE, Workload
+
+if TYPE_CHECKING:
+    from skyband.spark.dominating.question import DominatingAsked
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 """Formats that are read from and written to a path."""
@@ -73,6 +77,30 @@ class Query(_Asked):
     emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
     algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
     full: bool = Field(default=False, description="true or false")
+
+
+class DominatingQuery(_Asked):
+    """What :func:`skyband.spark.top_k_dominating` is asked."""
+
+    k: int = Field(description="a whole number, such as 10")
+    dominating: dict[str, Literal["min", "max"]] = Field(
+        min_length=1, description="attributes and which way is better, such as price: min"
+    )
+    window: int | str = Field(description="a duration such as 1 hour, or a number of rows")
+    slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
+    offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
+    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
+    full: bool = Field(default=False, description="true or false")
+    shards: int | None = Field(default=None, description="a whole number, such as 8")
+
+    def asked(self, safe: Callable[[str], str], drain: str | None = None) -> DominatingAsked:
+        """What is asked, its attributes made sure of."""
+        from skyband.spark.dominating.question import DominatingAsked
+
+        dimensions = [(safe(name), way) for name, way in self.dominating.items()]
+        parts = self.model_dump(exclude={"dominating"})
+        return DominatingAsked(dimensions=dimensions, drain=drain, **parts)
 
 
 class SharedQuery(_Asked):
@@ -186,6 +214,14 @@ class SharedJob(Job):
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
 
+class DominatingJob(Job):
+    """A job that asks for the rows that dominate the most others."""
+
+    query: DominatingQuery = Field(  # type: ignore[assignment]  # one or the other, see load
+        description="a query: k, dominating, time, window, slide"
+    )
+
+
 def load(path: str | Path, master: str | None = None) -> Job:
     """Read a job file and check all that can be checked without Spark.
 
@@ -200,8 +236,7 @@ def load(path: str | Path, master: str | None = None) -> Job:
             "source:, query: and sink:",
             "see the jobs page of the documentation",
         )
-    asked = found.get("query")
-    kind = SharedJob if isinstance(asked, dict) and "workload" in asked else Job
+    kind = _kind(found.get("query"))
     for reserved in ("home", "file", "queries"):
         if reserved in found:
             raise job_errors.unknown(file.name, (reserved,), lines, kind)
@@ -221,6 +256,15 @@ def load(path: str | Path, master: str | None = None) -> Job:
     return job
 
 
+def _kind(query: Any) -> type[Job]:
+    """What kind of job asks such a query."""
+    if isinstance(query, dict) and "workload" in query:
+        return SharedJob
+    if isinstance(query, dict) and "dominating" in query:
+        return DominatingJob
+    return Job
+
+
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
@@ -237,6 +281,8 @@ def _check(job: Job) -> None:
     _check_source(job)
     if isinstance(job, SharedJob):
         _check_workload(job)
+    elif isinstance(job, DominatingJob):
+        _check_k(job.query.asked(safe_score, "marks" if job.drain else None).query().k)
     else:
         _check_query(job.query, job.drain)
     _check_sink(job)
@@ -274,12 +320,16 @@ def _there(place: Path) -> bool:
 
 def _check_query(query: Query, drain: bool) -> None:
     from skyband.spark.asked import Asked
+
+    _check_k(Asked(**query.model_dump(), drain="marks" if drain else None).query().k)
+    safe_score(query.by)
+
+
+def _check_k(k: int) -> None:
     from skyband.spark.question import MOST
 
-    k = Asked(**query.model_dump(), drain="marks" if drain else None).query().k
     if k > MOST:
         raise QueryError(f"query.k is {k:,}", f"at most {MOST:,}, Spark's own limit")
-    safe_score(query.by)
 
 
 def _queries(job: SharedJob) -> Workload:
@@ -317,10 +367,12 @@ def words(job: Job) -> str:
     keys = job.query.partition_by or []
     each = " and ".join([keys] if isinstance(keys, str) else keys)
     if isinstance(job, SharedJob):
-        told, scores = str(job.queries), " or ".join(job.queries.scores[:3])
+        told = f"{job.queries} by {' or '.join(job.queries.scores[:3])}"
+    elif isinstance(job, DominatingJob):
+        told = str(job.query.asked(str).query())
     else:
-        told, scores = str(Asked(**job.query.model_dump()).query()), job.query.by
-    return f"{told} by {scores}" + (f", for each {each}" if each else "")
+        told = f"{Asked(**job.query.model_dump()).query()} by {job.query.by}"
+    return told + (f", for each {each}" if each else "")
 
 
 def _check_sink(job: Job) -> None:

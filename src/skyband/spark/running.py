@@ -18,11 +18,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.spark import draining, failures, health, manifest, sinks, sources
 from skyband.spark.asked import Asked
-from skyband.spark.job import Job, SharedJob
+from skyband.spark.dominating.question import DominatingQuestion, dominating_question
+from skyband.spark.job import DominatingJob, Job, SharedJob
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
 from skyband.spark.top_k import answer
+from skyband.spark.top_k_dominating import answer_dominating
 from skyband.spark.top_k_workload import answer_shared
 from skyband.spark.top_k_workload import checked as checked_workload
 from skyband.spark.workload.question import QUERY, SharedAsked, SharedQuestion
@@ -257,6 +259,9 @@ def _checked(
 
     ``drain`` is for streams that can be drained.
     """
+    if isinstance(job, DominatingJob):
+        found = job.query.asked(lambda name: safe_score(name, rows.columns), drain)
+        return dominating_question(rows, found)
     if not isinstance(job, SharedJob):
         query = job.query.model_dump()
         asked = Asked(**{**query, "by": safe_score(query["by"], rows.columns)})
@@ -276,6 +281,8 @@ def _answer(
 ) -> DataFrame:
     if isinstance(checked, SharedQuestion):
         return answer_shared(rows, checked, counts)
+    if isinstance(checked, DominatingQuestion):
+        return answer_dominating(rows, checked, counts)
     return answer(rows, checked, counts)
 
 

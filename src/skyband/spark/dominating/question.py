@@ -101,11 +101,6 @@ class DominatingAsked:
                 f"shards is {self.shards!r}", f"a whole number, 1 to {MOST_SHARDS}", "leave it out"
             )
 
-    @property
-    def drainable(self) -> bool:
-        """Whether a stream can answer its last windows when it is told that it has ended."""
-        return True
-
     def like_one(self, by: str) -> Asked:
         """The same as a query by one score, for all but its dimensions."""
         return Asked(

@@ -1,0 +1,95 @@
+"""Job files that ask for dominating rows: ``skyband run`` and ``skyband explain``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from skyband.errors import QueryError
+from skyband.spark.job import DominatingJob, load, words
+from tests.command_line import Runner
+from tests.spark import playing
+from tests.spark.test_dominating import ASKED, expected
+
+QUERY = {
+    "k": 3,
+    "dominating": {"price": "min", "seq % 5": "max", "id % 4": "min"},
+    **{name: ASKED[name] for name in ("time", "window", "slide", "offset", "id", "keep")},
+}
+
+
+@pytest.fixture
+def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
+    found = {
+        "source": {"format": "parquet", "path": "rows"},
+        "query": {**QUERY, **(query or {})},
+        "sink": {"format": "parquet", "path": "out"},
+        "checkpoint": "checkpoint",
+        **more,
+    }
+    (folder / "rows").mkdir(exist_ok=True)
+    file = folder / "job.yaml"
+    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    return file
+
+
+def test_a_job_names_its_attributes(tmp_path: Path) -> None:
+    found = load(job(tmp_path, {"partition_by": "sector"}))
+    assert isinstance(found, DominatingJob)
+    assert words(found) == (
+        "top 3 dominating of the last 25 seconds, every 10 seconds, shifted by 3 seconds, "
+        "by least price, most seq % 5 and least id % 4, for each sector"
+    )
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ({"dominating": {}}, "query.dominating is a group of nothing; expected attributes"),
+        ({"dominating": {"price": "less"}}, "query.dominating.price is 'less'; expected attrib"),
+        ({"dominating": {"now()": "min"}}, "by uses 'now'"),
+        ({"dominating": "price"}, "query.dominating is 'price'; expected attributes"),
+        ({"by": "price"}, "query.by is not known"),
+        ({"k": 200_000}, "query.k is 200,000"),
+        ({"emit": "changes"}, "emit is 'changes' for all rows together"),
+        ({"window": 10, "slide": 5, "offset": None}, "windows that count rows as they arrive"),
+    ],
+)
+def test_what_is_wrong_is_told_before_spark_starts(
+    tmp_path: Path, query: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(QueryError) as raised:
+        load(job(tmp_path, query))
+    assert told in str(raised.value)
+
+
+@pytest.mark.spark
+def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
+    found = playing.rows(6, 120)
+    playing.write(tmp_path / "rows", [found])
+    file = job(tmp_path, drain=True)
+    told = run("explain", str(file))
+    assert told.code == 0
+    assert "2 shards: each holds its share of the points" in told.out
+    plan = json.loads(run("explain", str(file), "--json").out)
+    assert (plan[0]["shards"], plan[0]["bytes_per_point"]) == (2, 24)
+    keyed = run("explain", str(job(tmp_path, {"partition_by": "sector"}, drain=True)))
+    assert "all rows of each sector go to the local engine" in keyed.out
+    file = job(tmp_path, trigger="batch", checkpoint=None)
+    ran = run("run", str(file))
+    assert ran.code == 0, ran.err
+    nulls = sum(row["price"] is None for row in found)
+    nans = sum(row["price"] is not None and row["price"] != row["price"] for row in found)
+    assert f"not ranked  {nulls} NULL and {nans} NaN scores" in ran.out
+    leaders = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert playing.whole(leaders) == expected(found)
