@@ -12,9 +12,14 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "bfa": ("skyband.dominating.bfa", "Bfa"),
+    "eva": ("skyband.dominating.eva", "Eva"),
+    "ada": ("skyband.dominating.ada", "Ada"),
     "contenders": ("skyband.dominating.contenders", "Contenders"),
+    "ahba": ("skyband.dominating.ahba", "Ahba"),
+    "amsa": ("skyband.dominating.amsa", "Amsa"),
 }
 
+EXACT = ("bfa", "eva", "ada", "contenders")
 ALGORITHMS = tuple(_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
 

@@ -33,11 +33,12 @@ from skyband.kernels.field import (
     remove_oldest,
 )
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, better, rank, ranked
+from skyband.kernels.ranked import Ranked, ranked
 from skyband.kernels.tracked import (
     NONE,
     Tracked,
     credit,
+    rank_again,
     roomier_tracked,
     track,
     tracked,
@@ -46,11 +47,9 @@ from skyband.kernels.tracked import (
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
-from skyband.topk.algorithm import Setting
 
 _K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
 _LEVELS = 1024
-_PATIENCE = 8  # moves per contender after which sorting anew is cheaper
 _SHALLOW = 128  # part of the window by which the floor stays below the k-th score at first
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
@@ -95,18 +94,7 @@ class Contenders(WindowAlgorithm):
     state: State
 
     def new_state(self) -> State:  # noqa: D102
-        setting: Setting = self.setting
-        room = 64
-        return State(
-            field(room, self.width),
-            bounds(2, self.width),
-            tracked(room, self.width),
-            np.full(room, NONE, np.int64),
-            ranked(room),
-            np.zeros(_LEVELS + 1, np.int64),
-            counters(),
-            np.array([setting.k, 0, _NOBODY, 0, 1, 0, 0, 0], np.int64),
-        )
+        return _state(field(64, self.width), 2, self.setting.k)
 
     def run(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
@@ -134,20 +122,15 @@ class Contenders(WindowAlgorithm):
     def make_room(self, arriving: int) -> None:  # noqa: D102
         if bool(stale(self.state.held, self.state.numbers)):
             self.recode()
-        state = self.state
-        wanted = max(int(state.numbers[_WANTED]), int(state.items.size[0]) + arriving)
-        items = roomier_tracked(state.items, wanted, self.width)
-        order = ranked(len(items.seq))
-        size = int(state.order.size[0])
-        order.score[:size], order.seq[:size] = state.order.score[:size], state.order.seq[:size]
-        order.size[0] = size
-        self.state = state._replace(items=items, order=order)
+        self.state = _roomier(self.state, arriving)
 
     def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
         state = self.state
         seqs, scores = self.true_scores(alive)
         size = int(state.items.size[0])
-        known = dict(zip(state.items.seq[:size].tolist(), state.items.score[:size].tolist(), strict=True))
+        known = dict(
+            zip(state.items.seq[:size].tolist(), state.items.score[:size].tolist(), strict=True)
+        )
         limit = state.numbers[_FLOOR] + state.held.numbers[ARRIVED] - state.numbers[_SINCE]
         for seq, score in zip(seqs, scores, strict=True):
             if seq in known:
@@ -155,6 +138,48 @@ class Contenders(WindowAlgorithm):
             else:
                 assert score < limit, "3: a point that may win is no contender"
         assert set(known) <= set(seqs), "2: a contender has expired"
+
+
+def _state(held: Field, side: int, k: int) -> State:
+    """No contenders yet."""
+    width, room = int(held.numbers[WIDTH]), 64
+    return State(
+        held,
+        bounds(side, width),
+        tracked(room, width),
+        np.full(int(held.numbers[SLOTS]), NONE, np.int64),
+        ranked(room),
+        np.zeros(_LEVELS + 1, np.int64),
+        counters(),
+        np.array([k, 0, _NOBODY, 0, 1, 0, 0, 0], np.int64),
+    )
+
+
+def _roomier(state: State, arriving: int) -> State:
+    wanted = max(int(state.numbers[_WANTED]), int(state.items.size[0]) + arriving)
+    items = roomier_tracked(state.items, wanted, int(state.held.numbers[WIDTH]))
+    order = ranked(len(items.seq))
+    size = int(state.order.size[0])
+    order.score[:size], order.seq[:size] = state.order.score[:size], state.order.seq[:size]
+    order.size[0] = size
+    return state._replace(items=items, order=order)
+
+
+def contend(held: Field, k: int, work: Ints) -> State:
+    """The contenders for the k best scores of a window, and the bounds of all others."""
+    side = side_of(int(held.numbers[POINTS]), int(held.numbers[WIDTH]), 1.0)
+    state = _state(held, side, k)._replace(work=work)
+    while not _find(state):
+        state = _roomier(state, 0)
+    return state
+
+
+@entry
+def _find(state: State) -> bool:
+    if not _recount(state):
+        return False
+    _sort(state)
+    return True
 
 
 @entry
@@ -226,7 +251,9 @@ def _arrive(state: State, attributes: Floats, row: int, is_ranked: bool) -> None
 @lean
 def _contend(state: State, seq: int, slot: int) -> None:
     """Make a point a contender."""
-    state.place[slot] = track(state.items, state.held, seq, exact_score(state.held, slot, state.work))
+    state.place[slot] = track(
+        state.items, state.held, seq, exact_score(state.held, slot, state.work)
+    )
     at = state.order.size[0]
     state.order.seq[at] = seq
     state.order.size[0] = at + 1
@@ -246,32 +273,7 @@ def _drop(state: State, slot: int) -> None:
 
 @lean
 def _sort(state: State) -> None:
-    """Bring the order up to date. O(m) and a little more, as scores change by one at a time."""
-    order, items, held = state.order, state.items, state.held
-    mask, oldest = held.numbers[SLOTS] - 1, held.numbers[OLDEST]
-    kept, patience = 0, _PATIENCE * order.size[0]
-    for at in range(order.size[0]):
-        seq = order.seq[at]
-        place = state.place[seq & mask] if seq >= oldest else NONE
-        if place == NONE or items.seq[place] != seq:
-            continue
-        score = float(items.score[place])
-        to = kept
-        while (
-            patience > 0
-            and to > 0
-            and better(score, seq, order.score[to - 1], order.seq[to - 1])
-        ):
-            order.score[to] = order.score[to - 1]
-            order.seq[to] = order.seq[to - 1]
-            to -= 1
-            patience -= 1
-        order.score[to] = score
-        order.seq[to] = seq
-        kept += 1
-    order.size[0] = kept
-    if patience == 0:
-        rank(order)
+    rank_again(state.order, state.items, state.place, state.held)
 
 
 @lean

@@ -1,8 +1,8 @@
 """Bounds of scores by cell: how many points stand in cells that are nowhere lower.
 
 A cell is a range of codes per dimension. With ``at_least[c]``, the points in cells nowhere lower
-than c, a point of cell c dominates at most ``at_least[c] - 1`` points, and at least as many as stand
-in cells higher in *all* dimensions, which is ``at_least`` of the cell one up in every dimension.
+than c, a point of cell c dominates at most ``at_least[c] - 1`` points, and at least those in cells
+higher in *all* dimensions, which is ``at_least`` of the cell one up in every dimension.
 """
 
 from __future__ import annotations
@@ -57,6 +57,13 @@ def count_cells(held: Field, found: Bounds) -> None:
         slot = seq & (held.numbers[SLOTS] - 1)
         if is_point(held, slot):
             counts[cell_at(held, slot, side)] += 1
+    sum_up(found, width)
+
+
+@lean
+def sum_up(found: Bounds, width: int) -> None:
+    """Turn counts by cell into counts of the cells nowhere lower. O(cells * d)."""
+    counts, side = found.at_least, found.side[0]
     stride = 1
     for _ in range(width):
         # add up from the highest cell of the dimension to the lowest

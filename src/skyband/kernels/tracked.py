@@ -6,13 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import SLOTS, WIDTH, Field
+from skyband.kernels.field import OLDEST, SLOTS, WIDTH, Field
 from skyband.kernels.jit import lean
+from skyband.kernels.ranked import Ranked, better, rank
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints
 
 NONE = -1
 _CHUNK = 512
+_PATIENCE = 8  # moves per point after which sorting anew is cheaper
 
 
 class Tracked(NamedTuple):
@@ -113,3 +115,33 @@ def credit(items: Tracked, held: Field, slot: int, amount: int, work: Ints) -> N
         start += count
     work[COMPARISONS] += size * width
 
+
+@lean
+def rank_again(order: Ranked, items: Tracked, place: Ints, held: Field) -> None:
+    """Bring a rank order of tracked points up to date, and forget those not tracked any more.
+
+    ``place`` gives the place by slot, or NONE. O(m) and a little more, as scores change by one at a
+    time.
+    """
+    mask, oldest = held.numbers[SLOTS] - 1, held.numbers[OLDEST]
+    kept, patience = 0, _PATIENCE * order.size[0]
+    for at in range(order.size[0]):
+        seq = order.seq[at]
+        found = place[seq & mask] if seq >= oldest else NONE
+        if found == NONE or items.seq[found] != seq:
+            continue
+        score = float(items.score[found])
+        to = kept
+        while (
+            patience > 0 and to > 0 and better(score, seq, order.score[to - 1], order.seq[to - 1])
+        ):
+            order.score[to] = order.score[to - 1]
+            order.seq[to] = order.seq[to - 1]
+            to -= 1
+            patience -= 1
+        order.score[to] = score
+        order.seq[to] = seq
+        kept += 1
+    order.size[0] = kept
+    if patience == 0:
+        rank(order)

@@ -1,0 +1,24 @@
+"""ADA, the advanced algorithm."""
+
+from __future__ import annotations
+
+from skyband.dominating.events.algorithm import EventAlgorithm
+
+
+class Ada(EventAlgorithm):
+    """Maintains events as EVA does, later ones (SI_2), and the exact scores of candidates.
+
+    A point that r others outrank for life, none of them an answer, can be an answer only after they
+    are: it is examined against better scores and later expiries. Counters per cell and per point
+    give a lower bound of r. Points whose events are near become candidates, whose scores are kept
+    up to date as those of the answers are; how near adjusts itself to the number of candidates.
+
+    Complexity: O((k + c) d + cells) per arrival for c candidates, O(k d) per event, O(n d) per exact
+    score; space O(n d).
+
+    Reference: Kontaki et al., TKDE 2012, section 5.
+    """
+
+    name = "ada"
+    options = ("obsolete",)
+    advanced = True

@@ -1,0 +1,249 @@
+"""The loop of event-based processing: arrivals and expiries, then whoever may be an answer now."""
+
+from __future__ import annotations
+
+from skyband.dominating.events.answers import (
+    demote,
+    enter,
+    file,
+    full,
+    leave,
+    promote,
+    schedule,
+)
+from skyband.dominating.events.counting import count_arrival, count_partially
+from skyband.dominating.events.intervals import safe_until
+from skyband.dominating.events.reference import reference_bound
+from skyband.dominating.events.samples import add_up, choose_samples, estimate, join, part
+from skyband.dominating.events.state import (
+    ADVANCED,
+    BOUNDED,
+    CANDIDATE,
+    EVENT,
+    EXAMINED,
+    EXCLUDED,
+    FRESH,
+    K,
+    LOOKED,
+    MOST_CANDIDATES,
+    NEAR,
+    NOTHING,
+    PRUNING,
+    SAMPLING,
+    TAKEN,
+    TOP,
+    State,
+    clock,
+)
+from skyband.dominating.window import stale
+from skyband.kernels.bounds import cell_at, least, sum_up
+from skyband.kernels.calendar import strike, take_due
+from skyband.kernels.cells import NONE, drop, put, slot_of
+from skyband.kernels.emission import Out, skip
+from skyband.kernels.field import (
+    ARRIVED,
+    NEXT,
+    OLDEST,
+    POINTS,
+    SLOTS,
+    WIDTH,
+    exact_score,
+    is_point,
+    place_point,
+    remove_oldest,
+)
+from skyband.kernels.jit import entry, lean
+from skyband.kernels.tracked import credit, rank_again
+from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
+from skyband.order import Floats
+from skyband.panes import Steps
+
+_PART = 8  # part of the window whose replacement in one step makes starting anew cheaper
+
+
+@entry
+def advance(
+    state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
+) -> int:
+    """Take in a batch from a step on; return the step before which it must be started anew."""
+    held, numbers = state.held, state.numbers
+    position = steps.stop[step - 1] if step > 0 else 0
+    while step < len(steps.stop):
+        if numbers[TAKEN] == 0:
+            if not steps.emit[step] or _part(state, steps.stop[step] - position):
+                numbers[FRESH] = 1
+            while held.numbers[OLDEST] < min(steps.first[step], held.numbers[NEXT]):
+                _expire(state)
+            for row in range(position, steps.stop[step]):
+                _arrive(state, attributes, row, scores[row] == scores[row])
+            while held.numbers[OLDEST] < steps.first[step]:
+                _expire(state)
+            numbers[TAKEN] = 1
+        if steps.emit[step]:
+            if numbers[FRESH] or stale(held, numbers):
+                return step
+            settle(state)
+            if state.top.size[0] < min(numbers[K], held.numbers[POINTS]):
+                numbers[FRESH] = 1  # nobody is left to examine: approximations may run dry
+                return step
+            state.work[SLIDES] += 1
+            state.work[CANDIDATES] += state.top.size[0] + state.candidates.size[0]
+            _report(state, target, step)
+        else:
+            skip(target, step)
+        numbers[TAKEN] = 0
+        position = steps.stop[step]
+        step += 1
+    return step
+
+
+@lean
+def _part(state: State, arriving: int) -> bool:
+    """Whether so many points arrive that examining them one by one costs more than a new start."""
+    return arriving > 64 and arriving * _PART > state.held.numbers[POINTS]
+
+
+@lean
+def _expire(state: State) -> None:
+    held = state.held
+    slot = slot_of(held, held.numbers[OLDEST])
+    if is_point(held, slot):
+        kind = state.kind[slot]
+        if kind == TOP:
+            leave(state, state.top, slot)
+        elif kind == CANDIDATE:
+            leave(state, state.candidates, slot)
+        elif kind == EVENT:
+            strike(state.dates, slot)
+        state.kind[slot] = NOTHING
+        if state.samples.place[slot] != NONE:
+            part(state, slot)
+        _credit(state, slot, -1)
+        drop(state.grid, slot)
+    remove_oldest(held)
+
+
+@lean
+def _arrive(state: State, attributes: Floats, row: int, is_ranked: bool) -> None:
+    held = state.held
+    slot = place_point(held, attributes, row, is_ranked)
+    if is_ranked:
+        put(state.grid, slot, cell_at(held, slot, state.grid.side[0]))
+        _credit(state, slot, 1)
+        if state.numbers[ADVANCED] and not state.numbers[FRESH]:
+            count_arrival(state, slot)
+
+
+@lean
+def _credit(state: State, slot: int, amount: int) -> None:
+    if state.numbers[FRESH]:
+        return
+    credit(state.top, state.held, slot, amount, state.work)
+    if state.numbers[ADVANCED]:
+        credit(state.candidates, state.held, slot, amount, state.work)
+    if state.numbers[SAMPLING]:
+        credit(state.samples.items, state.held, slot, amount, state.work)
+
+
+@lean
+def settle(state: State) -> None:
+    """Examine the new points and those whose events are due: the answers are right afterwards."""
+    held, numbers = state.held, state.numbers
+    rank_again(state.best, state.top, state.place, held)
+    promote(state)
+    _renew_bounds(state)
+    if numbers[SAMPLING]:
+        add_up(state)
+    for seq in range(max(numbers[EXAMINED], held.numbers[OLDEST]), held.numbers[NEXT]):
+        slot = slot_of(held, seq)
+        if is_point(held, slot):
+            if numbers[SAMPLING]:
+                join(state, seq, slot)
+            _examine(state, seq, slot, reference_bound(state, slot))
+    numbers[EXAMINED] = held.numbers[NEXT]
+    now = clock(held)
+    last = min(now, numbers[LOOKED] + len(state.dates.first))
+    for tick in range(numbers[LOOKED] + 1, last + 1):
+        slot = take_due(state.dates, tick)
+        while slot != NONE:
+            _look(state, slot)
+            slot = take_due(state.dates, tick)
+    numbers[LOOKED] = now
+    if numbers[ADVANCED] and state.candidates.size[0] >= numbers[MOST_CANDIDATES]:
+        demote(state)
+
+
+@lean
+def _look(state: State, slot: int) -> None:
+    """Process the event of a point."""
+    held = state.held
+    state.kind[slot] = NOTHING
+    oldest = held.numbers[OLDEST]
+    seq = oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
+    bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
+    _examine(state, seq, slot, bound)
+
+
+@lean
+def _examine(state: State, seq: int, slot: int, bound: int) -> None:
+    """Schedule an event if a bound of the score allows it; otherwise the exact score decides."""
+    numbers = state.numbers
+    state.work[EVENTS] += 1
+    if full(state):
+        if numbers[PRUNING] and hopeless(state, slot):
+            state.kind[slot] = EXCLUDED
+            return
+        if numbers[SAMPLING]:
+            guess = estimate(state, slot)
+            if guess != NONE and (bound == NONE or guess < bound):
+                bound = guess
+        if bound != NONE:
+            tick = safe_until(state, seq, slot, bound)
+            if tick > clock(state.held):
+                schedule(state, seq, slot, bound, tick)
+                return
+    if numbers[SAMPLING] and state.samples.place[slot] != NONE:
+        score = state.samples.items.score[state.samples.place[slot]]
+    else:
+        score = exact_score(state.held, slot, state.work)
+        if numbers[ADVANCED]:
+            count_partially(state, slot, seq)
+            numbers[NEAR] += 2
+    if not enter(state, seq, slot, score):
+        file(state, seq, slot, score)
+
+
+@lean
+def hopeless(state: State, slot: int) -> bool:
+    """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
+    k, width = state.numbers[K], state.held.numbers[WIDTH]
+    first, last = state.best.score[0], state.best.score[k - 1]
+    return first - last < last - least(state.limits, state.grid.cell[slot], width)
+
+
+@lean
+def _renew_bounds(state: State) -> None:
+    """Count the bounds of cells anew now and then, for those that use them."""
+    held, numbers = state.held, state.numbers
+    if not (numbers[SAMPLING] or numbers[PRUNING]) or not full(state):
+        return
+    since = held.numbers[ARRIVED] - numbers[BOUNDED]
+    if numbers[BOUNDED] != NONE and since * 1000 < held.numbers[POINTS]:
+        return
+    numbers[BOUNDED] = held.numbers[ARRIVED]
+    counts = state.limits.at_least
+    for cell in range(len(counts)):
+        counts[cell] = state.grid.held[cell]
+    sum_up(state.limits, held.numbers[WIDTH])
+    if numbers[SAMPLING]:
+        choose_samples(state)
+
+
+@lean
+def _report(state: State, target: Out, step: int) -> None:
+    at, best = target.rows.size[0], state.best
+    for i in range(best.size[0]):
+        target.rows.score[at + i] = best.score[i]
+        target.rows.seq[at + i] = best.seq[i]
+    target.rows.size[0] = at + best.size[0]
+    target.upto[step] = target.rows.size[0]
