@@ -33,7 +33,7 @@ def test_counts_equal_those_of_pairs(rows, width):
     assert dominated(index(held), by).tolist() == under
     assert dominators(held, by).tolist() == [len(found) for found in over]
     third = [found[-3] if len(found) >= 3 else -1 for found in over]
-    assert kth_newest(held, by, np.full(40, rows), 3).tolist() == third
+    assert kth_newest(held, by, 3).tolist() == third
 
 
 def test_counts_over_several_blocks_and_infinities():

@@ -239,9 +239,8 @@ class PaneCounts:
         up = np.flatnonzero((found.state == _ASLEEP) & (found.wake < self.due))
         if not len(up):
             return
-        ends = np.full(len(up), len(found), np.int64)
-        kth = kth_newest(found.point, found.point[up], ends, self.k)
-        self.work.scanned += int((ends - np.maximum(kth, 0)).sum())
+        kth = kth_newest(found.point, found.point[up], self.k)
+        self.work.scanned += int((len(found) - np.maximum(kth, 0)).sum())
         sleeps = kth >= 0
         panes = found.pane[kth[sleeps]].tolist()
         found.wake[up[sleeps]] = [self.lives.last(pane) for pane in panes]

@@ -19,10 +19,9 @@ from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 
 BLOCK = 4096
+_SCAN = 256  # the size of blocks where only some of them are looked at
 _STEP = 32
 _WORD = 64
-_WORDS = BLOCK // _WORD
-_MARKS = BLOCK // _STEP + 1
 
 Bits = NDArray[np.uint64]
 
@@ -39,7 +38,7 @@ class Index(NamedTuple):
     value: Floats  # dimension - 1, then row
     place: NDArray[np.int16]
     bits: Bits  # dimension - 1, block, mark, word
-    numbers: Ints  # points, dimensions
+    numbers: Ints  # points, dimensions, points of a block
 
     @property
     def bytes(self) -> int:
@@ -47,18 +46,16 @@ class Index(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-def index(points: Floats) -> Index:
-    """Index points, given as a matrix with a row each. O(n d log n)."""
+def index(points: Floats, block: int = BLOCK) -> Index:
+    """Index points, given as a matrix with a row each, in blocks. O(n d log n)."""
     rows, width = points.shape
-    blocks = -(-rows // BLOCK)
-    words = min(_WORDS, -(-rows // _WORD)) if blocks < 2 else _WORDS
-    marks = min(_MARKS, rows // _STEP + 1) if blocks < 2 else _MARKS
+    blocks, most = -(-rows // block), min(rows, block)
     sorted_points = np.empty((rows, width))
     value = np.empty((max(width - 1, 0), rows))
     place = np.empty((max(width - 1, 0), rows), np.int16)
-    bits = np.zeros((max(width - 1, 0), blocks, marks, words), np.uint64)
-    for block in range(blocks):
-        low, high = block * BLOCK, min(rows, (block + 1) * BLOCK)
+    shape = (max(width - 1, 0), blocks, most // _STEP + 1, -(-most // _WORD))
+    for low in range(0, rows, block):
+        high = min(rows, low + block)
         own = points[low:high]
         own = own[_greatest_first(own)]
         sorted_points[low:high] = own
@@ -66,7 +63,8 @@ def index(points: Floats) -> Index:
             order = np.argsort(-own[:, at])
             value[at - 1, low:high] = own[order, at]
             place[at - 1, low:high] = order
-    found = Index(sorted_points, value, place, bits, np.array([rows, width], np.int64))
+    numbers = np.array([rows, width, block], np.int64)
+    found = Index(sorted_points, value, place, np.zeros(shape, np.uint64), numbers)
     _mark(found)
     return found
 
@@ -84,7 +82,8 @@ def dominated(found: Index, by: Floats) -> Ints:
     """How many of the indexed points each row of ``by`` dominates."""
     counts = np.zeros(len(by), np.int64)
     if len(by) and len(found.points):
-        _dominated(found, np.ascontiguousarray(by), counts, np.zeros((2, _WORDS), np.uint64))
+        room = np.zeros((2, found.bits.shape[3]), np.uint64)
+        _dominated(found, np.ascontiguousarray(by), counts, room)
     return counts
 
 
@@ -93,27 +92,29 @@ def dominators(points: Floats, of: Floats) -> Ints:
     return dominated(index(-points), -of)
 
 
-def kth_newest(points: Floats, of: Floats, before: Ints, k: int) -> Ints:
-    """Where the k-th dominator of each row of ``of`` stands, going back from ``before``.
+def kth_newest(points: Floats, of: Floats, k: int) -> Ints:
+    """Where the k-th dominator of each row of ``of`` stands among the points, the last one first.
 
-    -1 where fewer than k points dominate it. O(m) per row for m points, less where k are found.
+    -1 where fewer than k points dominate it.
     """
     found = np.full(len(of), -1, np.int64)
     if len(of) and len(points):
-        _kth_newest(np.ascontiguousarray(points), np.ascontiguousarray(of), before, k, found)
+        held, of = index(-points, _SCAN), np.ascontiguousarray(of)
+        room = np.zeros((2, _SCAN // _WORD), np.uint64)
+        _kth_newest(held, np.ascontiguousarray(points), of, -of, k, room, found)
     return found
 
 
 @entry
 def _mark(found: Index) -> None:
     """Set the bitmaps: at each mark, who stands before it."""
-    rows, width = found.numbers[0], found.numbers[1]
+    rows, width, size = found.numbers[0], found.numbers[1], found.numbers[2]
     bits = found.bits
     marks, words = bits.shape[2], bits.shape[3]
     for at in range(width - 1):
         for block in range(bits.shape[1]):
-            low = block * BLOCK
-            held = min(BLOCK, rows - low)
+            low = block * size
+            held = min(size, rows - low)
             for mark in range(1, marks):
                 if mark * _STEP > held:
                     break
@@ -126,10 +127,10 @@ def _mark(found: Index) -> None:
 
 @entry
 def _dominated(found: Index, by: Floats, counts: Ints, room: Bits) -> None:
-    rows, width = found.numbers[0], found.numbers[1]
-    for block in range((rows + BLOCK - 1) // BLOCK):
-        low = block * BLOCK
-        held = min(BLOCK, rows - low)
+    rows, width, size = found.numbers[0], found.numbers[1], found.numbers[2]
+    for block in range((rows + size - 1) // size):
+        low = block * size
+        held = min(size, rows - low)
         for row in range(len(by)):
             counts[row] += _in_block(found, by, row, width, block, low, held, room)
 
@@ -138,36 +139,41 @@ def _dominated(found: Index, by: Floats, counts: Ints, room: Bits) -> None:
 def _in_block(
     found: Index, by: Floats, row: int, width: int, block: int, low: int, held: int, room: Bits
 ) -> int:
+    """How many points of a block a row dominates; ``room`` has two rows, used in turn."""
     reach = _after(found.points, by, row, width, low, held)
     if reach == 0 or width == 1:
         return reach
     words = (reach + 63) >> 6
-    first = True
+    now, started = 0, False
     for at in range(width - 1):
         least = _at_least(found.value, at, by[row, at + 1], low, held)
         if least == 0:
             return 0
         if least == held:
             continue
-        target = 0 if first else 1
         mark = least // _STEP
-        for word in range(words):
-            room[target, word] = found.bits[at, block, mark, word]
+        after = 1 - now
+        if started:
+            for word in range(words):
+                room[after, word] = room[now, word] & found.bits[at, block, mark, word]
+        else:
+            for word in range(words):
+                room[after, word] = found.bits[at, block, mark, word]
         for i in range(low + mark * _STEP, low + least):
             place = np.int64(found.place[at, i])
             if place < reach:
-                room[target, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
-        if not first:
-            for word in range(words):
-                room[0, word] &= room[1, word]
-        first = False
-    if first:
+                bit = np.uint64(1) << np.uint64(place & 63)
+                if started:
+                    bit &= room[now, place >> 6]
+                room[after, place >> 6] |= bit
+        now, started = after, True
+    if not started:
         return reach
     if reach & 63:
-        room[0, words - 1] &= (np.uint64(1) << np.uint64(reach & 63)) - np.uint64(1)
+        room[now, words - 1] &= (np.uint64(1) << np.uint64(reach & 63)) - np.uint64(1)
     count = 0
     for word in range(words):
-        count += _ones(room[0, word])
+        count += _ones(room[now, word])
     return count
 
 
@@ -192,15 +198,13 @@ def _after(points: Floats, by: Floats, row: int, width: int, low: int, held: int
 
 @lean
 def _at_least(value: Floats, at: int, bound: float, low: int, held: int) -> int:
-    """How many coordinates of a block are at least so much."""
-    least, most = 0, held
-    while least < most:
-        middle = (least + most) >> 1
-        if value[at, low + middle] >= bound:
-            least = middle + 1
-        else:
-            most = middle
-    return least
+    """How many coordinates of a block are at least so much; the way down has no branches."""
+    base, size = low, held
+    while size > 1:
+        half = size >> 1
+        base += half if value[at, base + half - 1] >= bound else 0
+        size -= half
+    return base - low + (1 if value[at, base] >= bound else 0)
 
 
 @lean
@@ -217,20 +221,38 @@ def _ones(word: Any) -> Any:
 
 
 @entry
-def _kth_newest(points: Floats, of: Floats, before: Ints, k: int, found: Ints) -> None:
-    width = points.shape[1]
+def _kth_newest(
+    held: Index, points: Floats, of: Floats, by: Floats, wanted: int, room: Bits, found: Ints
+) -> None:
+    """``by`` are the rows of ``of`` the other way round, as the indexed points are."""
+    rows, width, size = held.numbers[0], held.numbers[1], held.numbers[2]
+    blocks = (rows + size - 1) // size
     for row in range(len(of)):
         met = 0
-        for other in range(before[row] - 1, -1, -1):
-            worse, better = False, False
-            for at in range(width):
-                theirs, ours = points[other, at], of[row, at]
-                if theirs > ours:
-                    worse = True
-                    break
-                better = better or theirs < ours
-            if better and not worse:
-                met += 1
-                if met == k:
-                    found[row] = other
-                    break
+        for block in range(blocks - 1, -1, -1):
+            low = block * size
+            inside = min(size, rows - low)
+            more = _in_block(held, by, row, width, block, low, inside, room)
+            if met + more >= wanted:
+                found[row] = _back_from(points, of, row, low + inside, wanted - met)
+                break
+            met += more
+
+
+@lean
+def _back_from(points: Floats, of: Floats, row: int, end: int, wanted: int) -> int:
+    """Where the so many-th dominator of a row stands, going back from an end."""
+    met = 0
+    for other in range(end - 1, -1, -1):
+        worse, better = False, False
+        for at in range(points.shape[1]):
+            theirs, ours = points[other, at], of[row, at]
+            if theirs > ours:
+                worse = True
+                break
+            better = better or theirs < ours
+        if better and not worse:
+            met += 1
+            if met == wanted:
+                return other
+    return -1
