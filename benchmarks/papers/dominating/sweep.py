@@ -32,6 +32,7 @@ AXES = {
     "obsolete": "share of obsolete events kept",
 }
 ALGORITHMS = ("eva", "ada", "ahba", "amsa", "contenders")
+ORDER = ("bfa", *ALGORITHMS)
 DATASETS = ("ind", "ant", "cover", "homes")
 WINDOWS = {"cover": 500_000, "homes": 1_000_000}
 """Windows of data sets whose originals are short; others have two million points."""
@@ -145,7 +146,8 @@ class Sweep:
 
     def _order(self, found: Record) -> tuple[Any, ...]:
         datasets = list(dict.fromkeys(p.dataset for p in self.points))
-        return (datasets.index(found["dataset"]), found[self.axis] or 0, -(found["delta"] or 0))
+        place = (datasets.index(found["dataset"]), found[self.axis] or 0)
+        return (*place, ORDER.index(found["algorithm"]), -(found["delta"] or 0))
 
     def _caption(self) -> str:
         effort = self.effort
