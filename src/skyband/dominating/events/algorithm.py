@@ -11,14 +11,15 @@ from skyband.dominating.contenders import State as Contending
 from skyband.dominating.contenders import contend
 from skyband.dominating.events import state as events
 from skyband.dominating.events.answers import enter, file, schedule
+from skyband.dominating.events.counting import count_anew
 from skyband.dominating.events.intervals import safe_until
 from skyband.dominating.events.loop import advance
-from skyband.dominating.events.state import NOTHING, TOP, Samples, State, clock
+from skyband.dominating.events.state import NOTHING, TOP, Samples, State, clock, mark
 from skyband.dominating.window import WindowAlgorithm, stale
 from skyband.errors import QueryError
 from skyband.kernels.bounds import bounds, cell_at, most, side_of
 from skyband.kernels.calendar import calendar
-from skyband.kernels.cells import NONE, cells, put
+from skyband.kernels.cells import NONE, cells, put, slot_of
 from skyband.kernels.emission import Out
 from skyband.kernels.field import NEXT, OLDEST, POINTS, SLOTS, WIDTH, Field, field, is_point
 from skyband.kernels.jit import entry
@@ -68,6 +69,7 @@ class EventAlgorithm(WindowAlgorithm):
             bounds(2, width),
             tracked(setting.k + 1, width),
             ranked(setting.k + 1),
+            np.zeros(setting.k + 2, np.int64),
             np.zeros(setting.k + 2, np.int64),
             tracked(1, width),
             *(none for _ in range(4)),
@@ -183,6 +185,10 @@ def _sort_into_cells(state: State) -> None:
         slot = seq & (held.numbers[SLOTS] - 1)
         if is_point(held, slot):
             put(state.grid, slot, cell_at(held, slot, state.grid.side[0]))
+    if state.numbers[events.ADVANCED]:
+        count_anew(state)
+    for at in range(state.top.size[0]):
+        state.marks[at] = mark(state, slot_of(held, state.ages[at]))
 
 
 @entry
@@ -197,9 +203,8 @@ def _begin(state: State, found: Contending) -> None:
     state.top.size[0] = 0
     state.best.size[0] = 0
     state.candidates.size[0] = 0
-    state.later[:] = 0
-    state.before[:] = 0
-    state.counted[:] = 0
+    if numbers[events.ADVANCED]:
+        count_anew(state)
     _forget_samples(state)
     for at in range(min(k, found.order.size[0])):
         seq = found.order.seq[at]

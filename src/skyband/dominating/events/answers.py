@@ -18,6 +18,7 @@ from skyband.dominating.events.state import (
     State,
     clock,
     expiry,
+    mark,
 )
 from skyband.kernels.calendar import note
 from skyband.kernels.cells import NONE, slot_of
@@ -48,6 +49,7 @@ def leave(state: State, items: Tracked, slot: int) -> None:
             at += 1
         for to in range(at, state.top.size[0]):
             state.ages[to] = state.ages[to + 1]
+            state.marks[to] = state.marks[to + 1]
     state.kind[slot] = NOTHING
 
 
@@ -81,8 +83,10 @@ def _insert(state: State, seq: int, slot: int, score: int) -> None:
     at = state.top.size[0]
     while at > 0 and state.ages[at - 1] > seq:
         state.ages[at] = state.ages[at - 1]
+        state.marks[at] = state.marks[at - 1]
         at -= 1
     state.ages[at] = seq
+    state.marks[at] = mark(state, slot)
     state.place[slot] = track(state.top, state.held, seq, score)
     state.kind[slot] = TOP
 

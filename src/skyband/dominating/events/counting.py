@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.dominating.events.state import State
-from skyband.kernels.cells import dominates_cell, first_code, slot_of, spread
-from skyband.kernels.field import OLDEST, SLOTS, WIDTH
+from skyband.dominating.events.state import State, mark
+from skyband.kernels.cells import first_code, slot_of, spread
+from skyband.kernels.field import NEXT, OLDEST, SLOTS, WIDTH, is_point
 from skyband.kernels.jit import lean
 from skyband.kernels.work import COMPARISONS
 
@@ -80,31 +80,35 @@ def count_partially(state: State, slot: int, seq: int) -> None:
 
 @lean
 def later_dominators(state: State, seq: int, slot: int) -> int:
-    """A lower bound of the points that dominate this one, expire later and are not in top. O(k d)."""
-    grid, held = state.grid, state.held
-    cell = grid.cell[slot]
-    found = state.later[cell] - state.before[slot]
-    at = state.top.size[0] - 1
-    while found > 0 and at >= 0 and state.ages[at] > seq:
-        other = slot_of(held, state.ages[at])
-        if counts_for(state, other, slot):
-            found -= 1
-        at -= 1
-    return max(found, 0)
+    """A lower bound of the points that dominate this one, expire later and are not in top. O(k).
+
+    Answers that may have been counted are taken off: those with codes nowhere higher, as far as the
+    marks tell.
+    """
+    found = state.later[state.grid.cell[slot]] - state.before[slot]
+    size = state.top.size[0]
+    if found <= 0 or size == 0 or state.ages[size - 1] < seq:
+        return max(found, 0)
+    width = state.held.numbers[WIDTH]
+    bits = 63 // width
+    free = 0
+    for _ in range(width):
+        free = (free << bits) | (1 << (bits - 1))
+    mine = mark(state, slot) | free
+    ages, marks = state.ages[:size], state.marks[:size]
+    answers = 0
+    for at in range(len(ages)):
+        answers += ((mine - marks[at]) & free == free) & (ages[at] > seq)
+    state.work[COMPARISONS] += size
+    return max(found - answers, 0)
 
 
 @lean
-def counts_for(state: State, one: int, other: int) -> bool:
-    """Whether a later point has been counted for another."""
-    grid, held = state.grid, state.held
-    width = held.numbers[WIDTH]
-    state.work[COMPARISONS] += width
-    if dominates_cell(grid.cell[one], grid.cell[other], grid.side[0], width):
-        return True
-    if not state.counted[one]:
-        return False
-    slots = held.numbers[SLOTS]
-    for at in range(width):
-        if held.codes[at * slots + other] <= held.codes[at * slots + one]:
-            return False
-    return True
+def count_anew(state: State) -> None:
+    """Count all points of the window again, oldest first: cells have changed. O(n cells)."""
+    state.later[:] = 0
+    held = state.held
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        slot = slot_of(held, seq)
+        if is_point(held, slot):
+            count_arrival(state, slot)

@@ -157,9 +157,7 @@ def settle(state: State) -> None:
     for seq in range(max(numbers[EXAMINED], held.numbers[OLDEST]), held.numbers[NEXT]):
         slot = slot_of(held, seq)
         if is_point(held, slot):
-            if numbers[SAMPLING]:
-                join(state, seq, slot)
-            _examine(state, seq, slot, reference_bound(state, slot))
+            _meet(state, seq, slot)
     numbers[EXAMINED] = held.numbers[NEXT]
     now = clock(held)
     last = min(now, numbers[LOOKED] + len(state.dates.first))
@@ -174,25 +172,33 @@ def settle(state: State) -> None:
 
 
 @lean
+def _meet(state: State, seq: int, slot: int) -> None:
+    """Examine a point that has arrived."""
+    if _leave_alone(state, slot):
+        return
+    if state.numbers[SAMPLING]:
+        join(state, seq, slot)
+    bound = reference_bound(state, slot) if full(state) else NONE
+    _examine(state, seq, slot, bound)
+
+
+@lean
 def _look(state: State, slot: int) -> None:
     """Process the event of a point."""
     held = state.held
     state.kind[slot] = NOTHING
     oldest = held.numbers[OLDEST]
     seq = oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
-    bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
-    _examine(state, seq, slot, bound)
+    if not _leave_alone(state, slot):
+        bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
+        _examine(state, seq, slot, bound)
 
 
 @lean
 def _examine(state: State, seq: int, slot: int, bound: int) -> None:
     """Schedule an event if a bound of the score allows it; otherwise the exact score decides."""
     numbers = state.numbers
-    state.work[EVENTS] += 1
     if full(state):
-        if numbers[PRUNING] and hopeless(state, slot):
-            state.kind[slot] = EXCLUDED
-            return
         if numbers[SAMPLING]:
             guess = estimate(state, slot)
             if guess != NONE and (bound == NONE or guess < bound):
@@ -214,11 +220,17 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
 
 
 @lean
-def hopeless(state: State, slot: int) -> bool:
+def _leave_alone(state: State, slot: int) -> bool:
     """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
+    state.work[EVENTS] += 1
+    if not state.numbers[PRUNING] or not full(state):
+        return False
     k, width = state.numbers[K], state.held.numbers[WIDTH]
     first, last = state.best.score[0], state.best.score[k - 1]
-    return first - last < last - least(state.limits, state.grid.cell[slot], width)
+    if first - last < last - least(state.limits, state.grid.cell[slot], width):
+        state.kind[slot] = EXCLUDED
+        return True
+    return False
 
 
 @lean

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from skyband.kernels.bounds import Bounds
 from skyband.kernels.calendar import Calendar
 from skyband.kernels.cells import Cells
-from skyband.kernels.field import ARRIVED, EXPIRED, Field
+from skyband.kernels.field import ARRIVED, BITS, EXPIRED, SLOTS, WIDTH, Field
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked
 from skyband.kernels.tracked import Tracked
@@ -78,6 +80,7 @@ class State(NamedTuple):
     top: Tracked  # the k best, with their scores
     best: Ranked  # the same in rank order
     ages: Ints  # their sequence numbers, ascending
+    marks: Ints  # their codes, packed, in the same order
     candidates: Tracked
     place: Ints  # by slot: place in top or candidates, or NONE
     kind: Ints  # by slot: what is known of the point
@@ -105,6 +108,19 @@ def expiry(state: State, seq: int) -> int:
     if size > 0:
         return 2 * (seq + 1) + size
     return max(held.numbers[ARRIVED] + seq + 1, clock(held) + 1)
+
+
+@lean
+def mark(state: State, slot: int) -> int:
+    """The leading bits of a point's codes in one number, a free bit before each dimension's."""
+    held = state.held
+    width, slots = held.numbers[WIDTH], held.numbers[SLOTS]
+    bits = 63 // width - 1
+    cut = max(held.numbers[BITS] - bits, 0)
+    found = 0
+    for at in range(width):
+        found = (found << (bits + 1)) | (np.int64(held.codes[at * slots + slot]) >> cut)
+    return found
 
 
 @lean
