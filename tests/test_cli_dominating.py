@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from skyband.dominating import ALGORITHMS
+from skyband.cli.leaderboard import Leaderboard
+from skyband.dominating import ALGORITHMS, EXACT
 from tests.command_line import Runner, by_key, in_order
 from tests.oracle import changes, count_dominating, time_dominating
 
@@ -66,7 +68,7 @@ def expected(*window, keys=None, timed=False):
     return in_order(found)
 
 
-@pytest.mark.parametrize("algorithm", ["auto", *ALGORITHMS])
+@pytest.mark.parametrize("algorithm", ["auto", *EXACT])
 def test_count_windows_are_those_of_the_oracle(run, hotels, algorithm):
     window = ["--k", 3, "--last", 6, "--slide", 2]
     ran = run("dominating", hotels, *ON, *window, "--format", "csv", "--algorithm", algorithm)
@@ -120,6 +122,19 @@ def test_the_table_shows_what_top_shows(run, hotels, monkeypatch):
         assert words in ran.out
     best = next(line for line in ran.out.splitlines() if line.startswith("│    1 "))
     assert [cell.strip() for cell in best.split("│")[1:4]] == ["1", "2", "3"]  # row 3, ties: newer
+
+
+def test_approximate_windows_are_told(run, hotels, monkeypatch):
+    add = Leaderboard.add
+
+    def doubtful(self, ranked, key=None):
+        exact = np.arange(len(ranked)) % 2 == 0
+        add(self, replace(ranked, exact=exact, accuracy=np.where(exact, 1.0, 0.9)), key)
+
+    monkeypatch.setattr(Leaderboard, "add", doubtful)
+    ran = run("dominating", hotels, *ON, "--last", 6, "--slide", 3, "--format", "csv")
+    told = "skyband: 2 of 4 windows are approximate; about 90.0 % of their rows are right\n"
+    assert ran.err.endswith(told)
 
 
 def test_dimensions_may_be_expressions(run, hotels):

@@ -287,5 +287,7 @@ class _Line:
             id=found.id[rows],
             ranks=None if found.ranks is None else found.ranks[rows],
             previous_rank=None if found.previous_rank is None else found.previous_rank[rows],
+            exact=None if found.exact is None else found.exact[there],
+            accuracy=None if found.accuracy is None else found.accuracy[there],
         )
         return RankedByKey(stretches.key[owner][there], kept)

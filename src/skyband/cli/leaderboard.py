@@ -68,6 +68,9 @@ class Leaderboard:
         self.queries = queries
         self.relative = relative
         self.dropped = Dropped()
+        self.windows = 0
+        self.approximate = 0  # of them
+        self.accuracy = 0.0  # of these, added up
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
         self.scores = np.empty(0)  # their scores; of relative ones, those that came first
         self._all = _NO_WINDOWS
@@ -78,6 +81,10 @@ class Leaderboard:
 
     def add(self, ranked: Ranked, key: Ints | None = None) -> None:
         """Take in what one push answered; ``key`` numbers the key of each window."""
+        self.windows += len(ranked)
+        if ranked.exact is not None and ranked.accuracy is not None:
+            self.approximate += int(np.count_nonzero(~ranked.exact))
+            self.accuracy += float(ranked.accuracy[~ranked.exact].sum())
         if not ranked.rows:
             return
         self._note(ranked.id, ranked.score)

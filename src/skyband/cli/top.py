@@ -108,9 +108,21 @@ def printed(
             board, values = _fetched(source, answer)
         with opened(out) as stream:
             write(stream, board, values, partition_by, changes, format)
+    _tell(board, ranked_by)
+
+
+def _tell(board: Leaderboard, ranked_by: str) -> None:
+    """Say on stderr what was not ranked, and how many windows are not exact, if any."""
     if board.dropped.total:
         told = str(board.dropped).replace("score", ranked_by)
         print(f"skyband: not ranked: {told}", file=sys.stderr)
+    if board.approximate:
+        share = board.accuracy / board.approximate
+        print(
+            f"skyband: {board.approximate:,} of {board.windows:,} windows are approximate; about "
+            f"{share:.1%} of their rows are right".replace("%", " %"),
+            file=sys.stderr,
+        )
 
 
 def _fetched(source: Source, answer: Callable[[Source], Leaderboard]) -> tuple[Leaderboard, Cells]:
