@@ -24,6 +24,7 @@ _PLAIN = {
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
+    "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
 }
 _PAPERS = {
     "sap": "benchmarks.papers.sap",
