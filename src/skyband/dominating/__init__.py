@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyband.errors import QueryError
 
@@ -24,12 +24,23 @@ ALGORITHMS = tuple(_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
 
 
-def build(name: str, setting: Setting, width: int) -> Algorithm:
-    """Build an algorithm by name for so many dimensions; its kernels are imported only now."""
+def _class_of(name: str) -> type[Algorithm]:
     if not isinstance(name, str) or name not in _CLASSES:
         raise QueryError(
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
         )
     module, cls = _CLASSES[name]
-    built: Algorithm = getattr(import_module(module), cls)(setting, width)
+    found: type[Algorithm] = getattr(import_module(module), cls)
+    return found
+
+
+def options_of(name: str) -> tuple[str, ...]:
+    """The options that an algorithm takes."""
+    return _class_of(name).options
+
+
+def build(name: str, setting: Setting, width: int) -> Algorithm:
+    """Build an algorithm by name for so many dimensions; its kernels are imported only now."""
+    cls: Any = _class_of(name)
+    built: Algorithm = cls(setting, width)
     return built

@@ -13,7 +13,7 @@ class Ada(EventAlgorithm):
     give a lower bound of r. Points whose events are near become candidates, whose scores are kept
     up to date as those of the answers are; how near adjusts itself to the number of candidates.
 
-    Complexity: O((k + c) d + cells) per arrival for c candidates, O(k d) per event, O(n d) per exact
+    Complexity: O((k + c) d + cells) per arrival for c candidates, O(k) per event, O(n d) per exact
     score; space O(n d).
 
     Reference: Kontaki et al., TKDE 2012, section 5.

@@ -77,11 +77,11 @@ class Contenders(WindowAlgorithm):
     """Maintains the exact scores of all points that may be answers, the *contenders*.
 
     Counts of points by cell give an upper bound of every score. At times the bounds are counted
-    anew: points whose bound reaches a floor, somewhat below the k-th score, are contenders from then
-    on, as are those that arrive in such cells. A score grows by one with an arrival at most, so
-    nobody else can be an answer as long as the floor plus the arrivals since stays below the k-th
-    score; then the bounds are counted again. How far below is found by trying: the deeper the floor,
-    the more contenders and the fewer recounts, and the dearer of both is made cheaper.
+    anew: points whose bound reaches a floor, somewhat below the k-th score, are contenders from
+    then on, as are those that arrive in such cells. A score grows by one with an arrival at most,
+    so nobody else can be an answer as long as the floor plus the arrivals since stays below the
+    k-th score; then the bounds are counted again. How far below is found by trying: the deeper the
+    floor, the more contenders and the fewer recounts, and the dearer of both is made cheaper.
 
     Invariants: (1) the field holds the points of the window; (2) contenders have exact scores;
     (3) every other point scores less than the floor plus the arrivals since.
@@ -188,7 +188,6 @@ def _advance(
 ) -> int:
     """Take in a batch from a step on; return the step before which room ran out."""
     held, numbers = state.held, state.numbers
-    k = numbers[_K]
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
         if numbers[_TAKEN] == 0:
@@ -292,7 +291,7 @@ def _certain(state: State) -> bool:
 def _recount(state: State) -> bool:
     """Count the bounds anew, and choose the contenders; False if room for them is lacking."""
     held, numbers, limits, items = state.held, state.numbers, state.limits, state.items
-    k, width, mask = numbers[_K], held.numbers[WIDTH], held.numbers[SLOTS] - 1
+    k, mask = numbers[_K], held.numbers[SLOTS] - 1
     count_cells(held, limits)
     state.work[RESCANS] += 1
     if items.size[0] < k and not _seed(state):

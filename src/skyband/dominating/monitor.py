@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.changes import Changes
-from skyband.dominating import build
+from skyband.dominating import build, options_of
+from skyband.dominating.load import APPROXIMATE, Load
+from skyband.dominating.planner import plan
 from skyband.dominating.query import TopKDominating
+from skyband.dominating.window import WindowAlgorithm
 from skyband.errors import DataError, QueryError
 from skyband.intake import score_column
 from skyband.kernels.emission import Out
@@ -22,6 +25,7 @@ from skyband.pending import Pending
 from skyband.planner import Plan
 from skyband.results import Ranked
 from skyband.snapshot import window_of
+from skyband.topk.algorithm import Algorithm
 
 
 class WaitingPoints(Pending):
@@ -33,6 +37,11 @@ class WaitingPoints(Pending):
 
 class DominatingMonitor(Monitor):
     """Answers one continuous top-k dominating query over the rows that are pushed into it.
+
+    Parameters are those of :class:`skyband.Monitor`. One option is its own: ``keep_up``, the points
+    per second that it must keep up with. If exact answers take too long, AHBA goes on, then AMSA,
+    and exact ones again when there is time to spare; results say per window whether they are
+    ``exact``, and which ``accuracy`` to expect.
 
     >>> import numpy as np
     >>> from skyband import last
@@ -60,20 +69,69 @@ class DominatingMonitor(Monitor):
         return TopKDominating(found["k"], dimensions, window_of(found), found["emit"])
 
     def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
-        if algorithm != "auto":
-            return Plan(algorithm, ("asked for by name",))
-        return Plan("bfa", ("the only one so far",))
+        found = plan(self.query) if algorithm == "auto" else None
+        asked = found or Plan(algorithm, ("asked for by name",))
+        rate = (options or {}).get("keep_up")
+        self.load: Load | None = None
+        if rate is None:
+            return asked
+        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
+            raise QueryError(
+                f"keep_up is {rate!r}", "points per second that it must keep up with", "keep_up=1e4"
+            )
+        exact = str((options or {}).get("exact", asked.algorithm))
+        if exact == "bfa" and found is not None:
+            exact = "contenders"
+        if exact not in ("contenders", "ada", "eva"):
+            raise QueryError(
+                f"keep_up with {exact}", "contenders, ada or eva", "leave the algorithm out"
+            )
+        self.load = Load(float(rate), exact)
+        self.load.level = self.load.levels.index(asked.algorithm) if found is None else 0
+        return Plan(self.load.algorithm, (*asked.reasons, f"to keep up with {rate:,.0f} points/s"))
 
     def _build(self) -> None:
-        width = len(self.query.dimensions)
-        # scores change as points come and go, so what changed is told from whole rankings
-        setting = replace(self._setting(), changes=False)
-        self._algorithm = build(self.plan.algorithm, setting, width)
-        self._pending = WaitingPoints(self._panes, self.query.k, width)
+        self._algorithm = self._new_algorithm()
+        self._pending = WaitingPoints(self._panes, self.query.k, len(self.query.dimensions))
         self._changes = Changes() if self.query.emit == "changes" else None
+
+    def _new_algorithm(self) -> Algorithm:
+        options = self._options
+        if self.load is not None:
+            options["exact"] = self.load.levels[0]
+            known = options_of(self.plan.algorithm)
+            options = {name: value for name, value in options.items() if name in known}
+        # scores change as points come and go, so what changed is told from whole rankings
+        setting = replace(self._setting(), changes=False, options=options)
+        return build(self.plan.algorithm, setting, len(self.query.dimensions))
+
+    def _relieve(self) -> None:
+        """Let the algorithm that the load calls for go on with the window."""
+        assert self.load is not None
+        name = self.load.algorithm
+        speed = f"{self.load.rate:,.0f} points/s"
+        why = (
+            f"exact: there is time to spare at {speed}"
+            if name == self.load.levels[0]
+            else (f"approximate: an exact answer did not keep up with {speed}")
+        )
+        self.plan = Plan(name, (why,))
+        before = self._algorithm
+        self._algorithm = self._new_algorithm()
+        assert isinstance(before, WindowAlgorithm)
+        assert isinstance(self._algorithm, WindowAlgorithm)
+        self._algorithm.take_over(before)
 
     def _ranked(self, target: Out, steps: Steps) -> Ranked:
         whole = super()._ranked(target, steps)
+        if self.load is not None or self.plan.algorithm in APPROXIMATE:
+            exact = self.plan.algorithm not in APPROXIMATE
+            accuracy = getattr(self._algorithm, "accuracy", 1.0)
+            whole = replace(
+                whole,
+                exact=np.full(len(whole), exact),
+                accuracy=np.full(len(whole), accuracy),
+            )
         if self._changes is None:
             return whole
         seq = target.rows.seq[: whole.rows]
@@ -117,7 +175,14 @@ class DominatingMonitor(Monitor):
         ranked, dominate nothing and are dominated by nobody; they are counted in :attr:`dropped`.
         The rest is as in :meth:`skyband.Monitor.push`.
         """
-        return super().push(points, ids=ids, times=times, watermark=watermark)
+        load = self.load
+        if load is None:
+            return super().push(points, ids=ids, times=times, watermark=watermark)
+        started, known = load.clock(), self.arrived
+        found = super().push(points, ids=ids, times=times, watermark=watermark)
+        if load.took(self.arrived - known, load.clock() - started):
+            self._relieve()
+        return found
 
     def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
         """Points with less being better; a score of 0, or NaN where an attribute is missing."""

@@ -41,6 +41,11 @@ class WindowAlgorithm(Algorithm):
 
     attributes = True
 
+    @property
+    def accuracy(self) -> float:
+        """The share of the answer that is expected to be right."""
+        return 1.0
+
     def __init__(self, setting: Setting, width: int) -> None:
         self.width = width
         super().__init__(setting)
@@ -61,6 +66,12 @@ class WindowAlgorithm(Algorithm):
         if bigger is not held:
             self.resized(bigger)
             self._coded()
+
+    def take_over(self, other: WindowAlgorithm) -> None:
+        """Go on with the window of another algorithm."""
+        self.state.work[:] = other.work
+        self.resized(other.state.held)
+        self._coded()
 
     def recode(self) -> None:
         """Choose codes that suit the points of the window as they are now."""

@@ -13,7 +13,7 @@ from skyband.dominating.events import state as events
 from skyband.dominating.events.answers import enter, file, schedule
 from skyband.dominating.events.counting import count_anew
 from skyband.dominating.events.intervals import safe_until
-from skyband.dominating.events.loop import advance
+from skyband.dominating.events.loop import advance, leave_alone, renew_bounds
 from skyband.dominating.events.state import NOTHING, TOP, Samples, State, clock, mark
 from skyband.dominating.window import WindowAlgorithm, stale
 from skyband.errors import QueryError
@@ -21,7 +21,17 @@ from skyband.kernels.bounds import bounds, cell_at, most, side_of
 from skyband.kernels.calendar import calendar
 from skyband.kernels.cells import NONE, cells, put, slot_of
 from skyband.kernels.emission import Out
-from skyband.kernels.field import NEXT, OLDEST, POINTS, SLOTS, WIDTH, Field, field, is_point
+from skyband.kernels.field import (
+    ARRIVED,
+    NEXT,
+    OLDEST,
+    POINTS,
+    SLOTS,
+    WIDTH,
+    Field,
+    field,
+    is_point,
+)
 from skyband.kernels.jit import entry
 from skyband.kernels.ranked import ranked
 from skyband.kernels.tracked import roomier_tracked, tracked
@@ -72,9 +82,14 @@ class EventAlgorithm(WindowAlgorithm):
             np.zeros(setting.k + 2, np.int64),
             np.zeros(setting.k + 2, np.int64),
             tracked(1, width),
-            *(none for _ in range(4)),
+            none,
+            none,
+            none,
+            none,
             calendar(0),
-            *(none for _ in range(3)),
+            none,
+            none,
+            none,
             samples,
             counters(),
             numbers,
@@ -118,6 +133,12 @@ class EventAlgorithm(WindowAlgorithm):
         state = self.state
         found = contend(state.held, self.setting.k, state.work)
         _begin(state, found)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of the answer that is expected to be right."""
+        missed = int(self.state.numbers[events.MISSED]) / 1000
+        return max(0.0, 1 - missed / self.setting.k)
 
     @property
     def forgets(self) -> bool:
@@ -212,10 +233,13 @@ def _begin(state: State, found: Contending) -> None:
     numbers[events.LOOKED] = clock(held)
     numbers[events.EXAMINED] = held.numbers[NEXT]
     numbers[events.BOUNDED] = NONE
+    numbers[events.GAUGED] = held.numbers[ARRIVED]
+    numbers[events.MISSED] = 0
     numbers[events.FRESH] = 0
+    renew_bounds(state)
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
         slot = seq & mask
-        if not is_point(held, slot) or state.kind[slot] == TOP:
+        if not is_point(held, slot) or state.kind[slot] == TOP or leave_alone(state, slot):
             continue
         if found.place[slot] != NONE:
             file(state, seq, slot, found.items.score[found.place[slot]])

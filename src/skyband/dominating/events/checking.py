@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from skyband.dominating.events.counting import later_dominators
-from skyband.dominating.events.state import CANDIDATE, EVENT, K, LOOKED, OBSOLETE, TOP
+from skyband.dominating.events.state import CANDIDATE, EVENT, LOOKED, OBSOLETE, TOP, K
 from skyband.kernels.field import ARRIVED, SLOTS
 from skyband.kernels.jit import entry
 

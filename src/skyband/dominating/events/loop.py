@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.dominating.events.accuracy import gauge
 from skyband.dominating.events.answers import (
     demote,
     enter,
@@ -23,7 +24,7 @@ from skyband.dominating.events.state import (
     EXAMINED,
     EXCLUDED,
     FRESH,
-    K,
+    GAUGED,
     LOOKED,
     MOST_CANDIDATES,
     NEAR,
@@ -32,6 +33,7 @@ from skyband.dominating.events.state import (
     SAMPLING,
     TAKEN,
     TOP,
+    K,
     State,
     clock,
 )
@@ -58,6 +60,7 @@ from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
 from skyband.order import Floats
 from skyband.panes import Steps
 
+_GAUGES = 10  # estimates of the accuracy while the window is replaced once
 _PART = 8  # part of the window whose replacement in one step makes starting anew cheaper
 
 
@@ -151,7 +154,7 @@ def settle(state: State) -> None:
     held, numbers = state.held, state.numbers
     rank_again(state.best, state.top, state.place, held)
     promote(state)
-    _renew_bounds(state)
+    renew_bounds(state)
     if numbers[SAMPLING]:
         add_up(state)
     for seq in range(max(numbers[EXAMINED], held.numbers[OLDEST]), held.numbers[NEXT]):
@@ -174,7 +177,7 @@ def settle(state: State) -> None:
 @lean
 def _meet(state: State, seq: int, slot: int) -> None:
     """Examine a point that has arrived."""
-    if _leave_alone(state, slot):
+    if leave_alone(state, slot):
         return
     if state.numbers[SAMPLING]:
         join(state, seq, slot)
@@ -189,7 +192,7 @@ def _look(state: State, slot: int) -> None:
     state.kind[slot] = NOTHING
     oldest = held.numbers[OLDEST]
     seq = oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
-    if not _leave_alone(state, slot):
+    if not leave_alone(state, slot):
         bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
         _examine(state, seq, slot, bound)
 
@@ -220,7 +223,7 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
 
 
 @lean
-def _leave_alone(state: State, slot: int) -> bool:
+def leave_alone(state: State, slot: int) -> bool:
     """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
     state.work[EVENTS] += 1
     if not state.numbers[PRUNING] or not full(state):
@@ -234,7 +237,7 @@ def _leave_alone(state: State, slot: int) -> bool:
 
 
 @lean
-def _renew_bounds(state: State) -> None:
+def renew_bounds(state: State) -> None:
     """Count the bounds of cells anew now and then, for those that use them."""
     held, numbers = state.held, state.numbers
     if not (numbers[SAMPLING] or numbers[PRUNING]) or not full(state):
@@ -249,6 +252,8 @@ def _renew_bounds(state: State) -> None:
     sum_up(state.limits, held.numbers[WIDTH])
     if numbers[SAMPLING]:
         choose_samples(state)
+    if held.numbers[ARRIVED] - numbers[GAUGED] >= held.numbers[POINTS] // _GAUGES:
+        gauge(state)
 
 
 @lean

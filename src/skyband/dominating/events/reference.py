@@ -45,8 +45,8 @@ def reference_bound(state: State, slot: int) -> int:
 def _next_way(state: State, width: int) -> bool:
     """The next way of going down by the same sum; False after the last.
 
-    Moves one step from the last dimension that can give one to a dimension before it, and gives what
-    stands behind it to the last dimensions again.
+    Moves one step from the last dimension that can give one to a dimension before it, and gives
+    what stands behind it to the last dimensions again.
     """
     where = state.grid.where
     given = 0
@@ -70,7 +70,7 @@ def _bound_in(state: State, cell: int, slot: int) -> int:
     other = grid.first[cell]
     while other != NONE:
         kind = state.kind[other]
-        if kind == EVENT or kind == OBSOLETE or kind == CANDIDATE:
+        if kind in (EVENT, OBSOLETE, CANDIDATE):
             state.work[COMPARISONS] += held.numbers[WIDTH]
             if dominates(held, other, slot):
                 if kind == CANDIDATE:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skyband.dominating.events.state import (
-    K,
     NEAR,
     SAMPLE_ROOM,
     SAMPLING,
+    K,
     Samples,
     State,
     draw,
@@ -76,8 +76,8 @@ def part(state: State, slot: int) -> None:
 def choose_samples(state: State) -> None:
     """Choose the cells to sample: those that may hold answers and that no such cell dominates.
 
-    Bounds must be up to date, and the k best complete. Samples of other cells are dropped, and those
-    that are short are filled at random.
+    Bounds must be up to date, and the k best complete. Samples of other cells are dropped, and
+    those that are short are filled at random.
     """
     samples, grid, numbers = state.samples, state.grid, state.numbers
     width, side = state.held.numbers[WIDTH], grid.side[0]

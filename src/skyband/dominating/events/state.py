@@ -39,6 +39,8 @@ NUMBERS = (
     "chance",  # state of the random numbers
     "kept",  # obsolete events kept, in thousandths
     "sample_room",
+    "gauged",  # arrivals when the accuracy was estimated
+    "missed",  # answers that are expected to be missing, in thousandths
     "coded",  # arrivals when codes were chosen; the last
 )
 (
@@ -57,6 +59,8 @@ NUMBERS = (
     CHANCE,
     KEPT,
     SAMPLE_ROOM,
+    GAUGED,
+    MISSED,
     CODED,
 ) = range(len(NUMBERS))
 

@@ -1,0 +1,47 @@
+"""How many answers an approximate algorithm is likely to miss."""
+
+from __future__ import annotations
+
+from skyband.dominating.events.state import CANDIDATE, GAUGED, MISSED, TOP, K, State, draw
+from skyband.kernels.bounds import most
+from skyband.kernels.cells import slot_of
+from skyband.kernels.field import ARRIVED, NEXT, OLDEST, exact_score, is_point
+from skyband.kernels.jit import lean
+from skyband.kernels.ranked import better
+
+_LOOKS = 32
+
+
+@lean
+def gauge(state: State) -> None:
+    """Estimate how many points outrank the last answer unnoticed.
+
+    Only those in cells whose bound reaches its score may: some of them, taken at random, are scored
+    exactly, and the share that outranks it stands for all. O(n), and a few exact scores.
+    """
+    held, numbers, best = state.held, state.numbers, state.best
+    last, last_seq = best.score[numbers[K] - 1], best.seq[numbers[K] - 1]
+    doubtful = 0
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        doubtful += 1 if _may_outrank(state, seq, last) else 0
+    left, looks, found = doubtful, min(_LOOKS, doubtful), 0
+    wanted = looks
+    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+        if wanted == 0:
+            break
+        if _may_outrank(state, seq, last):
+            if draw(state, left) < wanted:
+                wanted -= 1
+                score = exact_score(held, slot_of(held, seq), state.work)
+                found += 1 if better(float(score), seq, last, last_seq) else 0
+            left -= 1
+    numbers[MISSED] = 0 if looks == 0 else 1000 * found * doubtful // looks
+    numbers[GAUGED] = held.numbers[ARRIVED]
+
+
+@lean
+def _may_outrank(state: State, seq: int, last: float) -> bool:
+    slot = slot_of(state.held, seq)
+    if not is_point(state.held, slot) or state.kind[slot] == TOP or state.kind[slot] == CANDIDATE:
+        return False
+    return most(state.limits, state.grid.cell[slot]) >= last
