@@ -226,6 +226,8 @@ def dominating(
             rich_help_panel=_QUERY,
         ),
     ] = "auto",
+    engine: Engine = "spark",
+    master: Master = None,
     format: Format = None,
     out: Out = None,
 ) -> None:
@@ -233,11 +235,11 @@ def dominating(
 
     Example: skyband dominating homes.csv --k 3 --on price:min --on area:max --last 1000
     """
-    from skyband.cli import dominating, options
+    from skyband.cli import dominating, options, top
 
     span = options.window(last, time, window, slide, offset, full)
     asked = dominating.asked(on, k, span, emit, time, partition_by, algorithm)
-    dominating.run(file, asked, format, out)
+    dominating.run(file, asked, top.Engine(engine, master), format, out)
 
 
 @app.command()

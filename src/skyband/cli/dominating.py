@@ -94,11 +94,15 @@ def question(source: Source, asked: Asked) -> Question:
     return Question(asked.query, asked.algorithm, "", time, keys, sql)
 
 
-def run(file: str, asked: Asked, format: str | None, out: str | None) -> None:
+def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
     """Read a file, find the dominating points of its windows, print them."""
 
     def answer(source: Source) -> Leaderboard:
         checked = question(source, asked)
+        if engine.name == "spark":
+            from skyband.cli import on_spark
+
+            return on_spark.rank_dominating(source, checked, engine.master)
         with progress.rows_done("ranking", source.known_rows) as watch:
             return ranking.rank(source, checked, watch)
 

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skyband.cli import progress
+from skyband.cli.dominating import Question as DominatingQuestion
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import Question
 from skyband.cli.reading import Source
 from skyband.cli.staging import stage
 from skyband.cli.workload import Question as WorkloadQuestion
-from skyband.query import TimeWindow
 
 if TYPE_CHECKING:
     from skyband.order import Ints
@@ -27,13 +27,23 @@ def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
     """Run a query over a file: stage its rows, rank them on Spark, gather what was found."""
     from skyband.spark.ranked_file import ranked_windows
 
-    window = question.query.window
-    board = Leaderboard(isinstance(window, TimeWindow) and window.unit == "us")
-
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         return ranked_windows(spark, staged, question.query, question.algorithm, out)
 
-    return _ranked(source, question, master, board, answers)
+    return _ranked(source, question, master, question.board(), answers)
+
+
+def rank_dominating(
+    source: Source, question: DominatingQuestion, master: str | None
+) -> Leaderboard:
+    """Run a top-k dominating query over a file, in the same way."""
+    from skyband.spark.dominating.ranked_file import dominating_windows
+
+    def answers(spark: Any, staged: Staged, out: Path) -> Answers:
+        keyed = bool(question.keys)
+        return dominating_windows(spark, staged, question.query, question.algorithm, keyed, out)
+
+    return _ranked(source, question, master, question.board(), answers)
 
 
 def rank_workload(source: Source, question: WorkloadQuestion, master: str | None) -> Leaderboard:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skyband.order import Floats, Ints
 
-NAMES = ("key", "place", "row", "score")
+PLACED = ("key", "place", "row")
 AFTER_ALL = 1 << 62
 """The row number of a mark that ends a key: it sorts behind every row of its place."""
 
@@ -31,17 +31,19 @@ _LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
 
 def stage(source: Source, question: Question, watch: Callable[[int], None]) -> Stage:
     """Write what can be ranked. ``watch`` is told of the rows that were read."""
-    found = Stage(source.scratch(), question.query)
-    with _writer(found.rows) as rows:
+    found = Stage(source.scratch(), question.query, tuple(question.numbers))
+    names = (*PLACED, *question.numbers)
+    with _writer(found.rows, names) as rows:
         for batch in source.rows(question.numbers, question.time, question.keys):
-            rows.write_batch(_batch(*found.take(batch)))
+            rows.write_batch(_batch(names, *found.take(batch)))
             watch(batch.num_rows)
     if found.ends is not None:
         found.note_last()
         last = np.array(found.last, np.int64).reshape(-1, 2)
-        nothing = np.full(len(last), np.nan)
-        with _writer(found.ends) as ends:
-            ends.write_batch(_batch(last[:, 0], last[:, 1], np.full(len(last), AFTER_ALL), nothing))
+        nothing = [np.full(len(last), np.nan)] * len(question.numbers)
+        after = np.full(len(last), AFTER_ALL)
+        with _writer(found.ends, names) as ends:
+            ends.write_batch(_batch(names, last[:, 0], last[:, 1], after, nothing))
     return found
 
 
@@ -49,13 +51,15 @@ def stage(source: Source, question: Question, watch: Callable[[int], None]) -> S
 class Stage:
     """Maintains what is known of the rows that were written.
 
-    ``rows`` and ``ends`` are files of ``key, place, row, score``; ``place`` is a row's time, or its
-    arrival number within its key. Rows that cannot be ranked are left out, though they count among
-    the arrivals; so ``ends`` holds the last arrival of each key.
+    ``rows`` and ``ends`` are files of ``key, place, row`` and ``numbers``, the columns by which
+    rows are ranked; ``place`` is a row's time, or its arrival number within its key. Rows that
+    cannot be ranked are left out, though they count among the arrivals; so ``ends`` holds
+    the last arrival of each key.
     """
 
     directory: Path
     query: TopK
+    numbers: tuple[str, ...] = ("score",)
     dropped: Dropped = field(default_factory=Dropped)
     written: int = 0
     steps: int = 0  # of all keys, in which there are rows
@@ -85,6 +89,8 @@ class Stage:
 
         A slide that does not divide the window has two panes in a step.
         """
+        if self.numbers != ("score",):
+            return False  # points that do not win count for the scores of others
         window, k = self.query.window, self.query.k
         panes = self.steps * (2 if window.size % window.slide else 1)
         return k <= _LARGEST and self.written >= max(_MANY, _WORTH_IT * k * panes)
@@ -93,11 +99,13 @@ class Stage:
     def _timed(self) -> bool:
         return isinstance(self.query.window, TimeWindow)
 
-    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, Floats]:
-        """The key, place, row and score of those rows of a batch that can be ranked."""
+    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, list[Floats]]:
+        """The key, place, row and numbers of those rows of a batch that can be ranked."""
         count = batch.num_rows
         names = batch.schema.names
-        column, null = score_column(batch.column("score"))
+        found = [score_column(batch.column(name), name) for name in self.numbers]
+        columns = [column for column, _ in found]
+        null = np.any([missing for _, missing in found if missing is not None], axis=0)
         key = _whole(batch, "key") if "key" in names else np.zeros(count, np.int64)
         row = (
             _whole(batch, "row")
@@ -114,15 +122,15 @@ class Stage:
             require_reach(int(place.min(initial=0)), int(place.max(initial=0)))
         else:
             place = self._arrivals(key)
-        unranked = np.isnan(column) & there
-        nulls = 0 if null is None else int(np.count_nonzero(null & there))
+        unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
+        nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls
         self.dropped.nan_score += int(np.count_nonzero(unranked)) - nulls
         there &= ~unranked
         key, place, row = key[there], place[there], row[there]
         self.written += len(key)
         self._count_steps(key, place)
-        return key, place, row, column[there]
+        return key, place, row, [column[there] for column in columns]
 
     def _arrivals(self, key: Ints) -> Ints:
         """Each row's arrival number within its key; notes the last one of each key that ended."""
@@ -156,18 +164,18 @@ def _whole(batch: pa.RecordBatch, name: str) -> Ints:
     return np.array(np.from_dlpack(batch.column(name)))
 
 
-def _writer(path: Path) -> pa.parquet.ParquetWriter:
+def _writer(path: Path, names: tuple[str, ...]) -> pa.parquet.ParquetWriter:
     import pyarrow as pa
     from pyarrow import parquet
 
-    types = [pa.int64(), pa.int64(), pa.int64(), pa.float64()]
-    schema = pa.schema(list(zip(NAMES, types, strict=True)))
+    schema = pa.schema([(name, pa.int64() if name in PLACED else pa.float64()) for name in names])
     return parquet.ParquetWriter(path, schema, use_dictionary=False, write_statistics=False)
 
 
-def _batch(key: Ints, place: Ints, row: Ints, score: Floats) -> pa.RecordBatch:
+def _batch(
+    names: tuple[str, ...], key: Ints, place: Ints, row: Ints, numbers: list[Floats]
+) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column) for column in (key, place, row, score)], list(NAMES)
-    )
+    columns = [pa.array(column) for column in (key, place, row, *numbers)]
+    return pa.RecordBatch.from_arrays(columns, list(names))

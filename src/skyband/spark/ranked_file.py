@@ -28,6 +28,7 @@ from skyband.spark.sessions import FAILURES, log_file, said, session
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from skyband.monitor import Monitor
     from skyband.order import Ints
     from skyband.partitioned import RankedByKey
 
@@ -109,11 +110,18 @@ def ranked_windows(
         rows = best_of_panes(rows, query)
     if staged.ends is not None:
         rows = rows.unionByName(spark.read.schema(ROWS).parquet(uri(staged.ends)))
+    return by_key(rows, query, answerer(query, algorithm), out)
+
+
+def by_key(
+    rows: DataFrame, query: TopK, answer: Callable[[Batches], Batches], out: Path
+) -> Iterator[tuple[Ints, Ranked]]:
+    """Have the rows of each key answered in a Python worker, and read what it wrote."""
     changes = CHANGES if query.emit == "changes" else ""
     (
         rows.repartition("key")
         .sortWithinPartitions("key", "place", "row")
-        .mapInArrow(answerer(query, algorithm), WINDOWS + changes)
+        .mapInArrow(answer, WINDOWS + changes)
         .write.parquet(uri(out))
     )
     return _read(out, query)
@@ -141,20 +149,30 @@ def best_of_panes(rows: DataFrame, query: TopK) -> DataFrame:
     return found.toDF("key", "score", "row", "place")
 
 
-def answerer(query: TopK, algorithm: str) -> Callable[[Batches], Batches]:
-    """A function from sorted rows of some keys to their ranked windows."""
+def answerer(
+    query: TopK,
+    algorithm: str,
+    numbers: tuple[str, ...] = ("score",),
+    kind: Callable[[], type[Monitor]] | None = None,
+) -> Callable[[Batches], Batches]:
+    """A function from sorted rows of some keys to their ranked windows.
+
+    ``numbers`` are the columns that are ranked by; ``kind`` tells, in a worker, what monitor a
+    query of another family needs.
+    """
     step = max(256, min(_BATCH, _ANSWERS // min(query.k, query.window.size)))
 
     def answer(batches: Batches) -> Batches:
         from skyband.partitioned import Partitioned
 
-        engine = Partitioned(query, algorithm)
+        engine = Partitioned(query, algorithm, *([] if kind is None else [kind()]))
         for whole in batches:
             for low in range(0, whole.num_rows, step):
                 batch = whole.slice(low, step)
-                scores = np.array(np.from_dlpack(batch.column("score").fill_null(np.nan)))
+                columns = [batch.column(name).fill_null(np.nan) for name in numbers]
+                pushed = [np.array(np.from_dlpack(column)) for column in columns]
                 for found in engine.push(
-                    scores,
+                    pushed[0] if kind is None else np.stack(pushed, axis=1),
                     keys=own(batch, "key"),
                     ids=own(batch, "row"),
                     times=own(batch, "place"),

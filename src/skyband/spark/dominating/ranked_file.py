@@ -1,0 +1,124 @@
+"""The points of a file, staged as Parquet, ranked on an embedded Spark.
+
+All rows together are counted by shards, as in :func:`skyband.spark.top_k_dominating`. By key, for
+changes, or with an algorithm by name, rows go to the local engine in Python workers, key by key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.dominating.query import TopKDominating
+from skyband.query import CountWindow, TimeWindow
+from skyband.results import Ranked
+from skyband.spark.ranked_file import Staged, answerer, by_key, own, uri
+from skyband.spark.top_k_dominating import top_k_dominating
+
+if TYPE_CHECKING:
+    from skyband.dominating.monitor import DominatingMonitor
+    from skyband.order import Ints
+
+_FARTHEST = 60_000_000_000_000_000  # microseconds from 1970 that are a timestamp for sure
+
+
+def dominating_windows(
+    spark: SparkSession,
+    staged: Staged,
+    query: TopKDominating,
+    algorithm: str,
+    keyed: bool,
+    out: Path,
+) -> Iterator[tuple[Ints, Ranked]]:
+    """The ranked windows of staged rows, and their keys, part by part.
+
+    ``staged`` holds a column ``number_0``, ``number_1``, ... per dimension. ``out`` is a directory
+    that does not exist yet.
+    """
+    numbers = tuple(f"number_{at}" for at in range(len(query.dimensions)))
+    schema = "key bigint, place bigint, row bigint, " + ", ".join(f"{n} double" for n in numbers)
+    rows = spark.read.schema(schema).parquet(uri(staged.rows))
+    apart = not keyed and algorithm == "auto" and query.emit == "all"
+    if staged.ends is not None:
+        rows = rows.unionByName(spark.read.schema(schema).parquet(uri(staged.ends)))
+    if apart and (isinstance(query.window, CountWindow) or _are_moments(rows)):
+        return _by_shards(rows, query, numbers, out)
+    plain: Any = query  # whose windows are of the same shape as those of a score
+    return by_key(rows, plain, answerer(plain, algorithm, numbers, _kind), out)
+
+
+def _kind() -> type[DominatingMonitor]:
+    from skyband.dominating.monitor import DominatingMonitor
+
+    return DominatingMonitor
+
+
+def _are_moments(rows: DataFrame) -> bool:
+    """Whether places, as microseconds, are timestamps that Spark can hold; ticks may be any."""
+    found = rows.select(F.max(F.abs("place"))).first()
+    return found is not None and found[0] is not None and found[0] < _FARTHEST
+
+
+def _by_shards(
+    rows: DataFrame, query: TopKDominating, numbers: tuple[str, ...], out: Path
+) -> Iterator[tuple[Ints, Ranked]]:
+    window = query.window
+    dimensions = [(n, way) for n, (_, way) in zip(numbers, query.dimensions, strict=True)]
+    if isinstance(window, TimeWindow):
+        best = top_k_dominating(
+            rows.withColumn("at", F.timestamp_micros("place")),
+            k=query.k,
+            dimensions=dimensions,
+            time="at",
+            window=f"{window.size} microseconds",
+            slide=f"{window.slide} microseconds",
+            offset=f"{window.offset} microseconds",
+            id="row",
+            keep="row",
+            skew=None,
+        )
+        end = F.unix_micros("window.end")
+    else:
+        best = top_k_dominating(
+            rows,
+            k=query.k,
+            dimensions=dimensions,
+            sequence="place",
+            window=window.size,
+            slide=window.slide,
+            full=window.full,
+            id="row",
+            keep="row",
+        )
+        end = F.col("window.end")
+    best.select(end.alias("end"), "rank", "score", "row").write.parquet(uri(out))
+    return _read(out, query)
+
+
+def _read(directory: Path, query: TopKDominating) -> Iterator[tuple[Ints, Ranked]]:
+    """All windows, by their ends."""
+    from pyarrow import parquet
+
+    found = parquet.read_table(directory).combine_chunks().to_batches()
+    if not found:
+        return
+    (batch,) = found
+    end, rank = own(batch, "end"), own(batch, "rank")
+    order = np.lexsort((rank, end))
+    ends, first = np.unique(end[order], return_index=True)
+    start = ends - query.window.size
+    yield (
+        np.zeros(len(ends), np.int64),
+        Ranked(
+            window_start=start if isinstance(query.window, TimeWindow) else np.maximum(start, 0),
+            window_end=ends,
+            offsets=np.append(first, len(order)),
+            score=own(batch, "score")[order].astype(np.float64),
+            id=own(batch, "row")[order],
+        ),
+    )
