@@ -76,7 +76,10 @@ QUICK = Effort(1_000, budget=0.3, every=20, scale=100)
 
 
 class Cost(NamedTuple):
-    """What was measured: counters per 1,000 updates, accuracy where it is asked for."""
+    """What was measured: counters per 1,000 updates, and the accuracy of what approximates.
+
+    ``estimated_accuracy`` is what its answers say of themselves.
+    """
 
     updates_per_s: float
     events: float
@@ -85,6 +88,7 @@ class Cost(NamedTuple):
     state_bytes: int
     updates: int
     accuracy: float | None
+    estimated_accuracy: float | None = None
 
 
 def there(algorithm: str) -> bool:
@@ -105,11 +109,14 @@ def run(point: Point, effort: Effort) -> Cost:
     at += _PROBE
     before, spent, done = monitor.counters(), 0.0, 0
     looks: dict[int, frozenset[int]] = {}
+    said: list[float] = []
     while not done or (done < effort.updates and spent < effort.budget):
         affordable = int((effort.budget - spent) / max(cpu, 1e-9)) + 1
         length = min(_PUSH, affordable, effort.updates - done)
         took, answers = _push(monitor, stream[at + done : at + done + length])
         looks |= _looks(answers, done, effort.every)
+        if answers.accuracy is not None:
+            said.append(float(answers.accuracy.mean()))
         done, spent = done + length, spent + took
         cpu = spent / done
     after, per = monitor.counters(), 1_000 / done
@@ -122,7 +129,12 @@ def run(point: Point, effort: Effort) -> Cost:
         accuracy = float(np.mean(shares))
     counted = {name: (after[name] - before[name]) * per for name in COUNTERS}
     return Cost(
-        done / spent, **counted, state_bytes=monitor.state_bytes(), updates=done, accuracy=accuracy
+        done / spent,
+        **counted,
+        state_bytes=monitor.state_bytes(),
+        updates=done,
+        accuracy=accuracy,
+        estimated_accuracy=float(np.mean(said)) if said and accuracy is not None else None,
     )
 
 

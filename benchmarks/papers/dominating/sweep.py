@@ -218,8 +218,9 @@ def record(figure: str, one: Point, cost: Cost, effort: Effort) -> Record:
         **cost._asdict(),
         **{f"published_{metric}": paper.get((*key, metric)) for metric in LABELS},
     }
-    if cost.accuracy is not None:
-        found["accuracy"] = 100 * cost.accuracy
+    for name in ("accuracy", "estimated_accuracy"):
+        if found[name] is not None:
+            found[name] = 100 * float(found[name])
     return found
 
 
