@@ -19,7 +19,7 @@ from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 
 BLOCK = 4096
-_SCAN = 256  # the size of blocks where only some of them are looked at
+_SCAN = 512  # the size of blocks where only some of them are looked at
 _STEP = 32
 _WORD = 64
 

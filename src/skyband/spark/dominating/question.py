@@ -158,7 +158,7 @@ def dominating_question(df: DataFrame, asked: DominatingAsked) -> DominatingQues
             "rows that come once, a batch, or a query by key: Spark cannot set a second watermark",
             "remove repeats before, in a stream of its own, or leave deduplicate_by out",
         )
-    columns = tuple(score_of(df, name) for name in query.names)
+    columns = tuple(base.score if n == by else score_of(df, n) for n in query.names)
     points = tuple(
         (column * F.lit(sign) + F.lit(0.0)).alias(f"x_{i}")
         for i, (column, sign) in enumerate(zip(columns, query.signs, strict=True))
