@@ -6,13 +6,15 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skyband import last
 from skyband.dominating import EXACT
 from skyband.dominating.monitor import DominatingMonitor
 from skyband.dominating.query import TopKDominating
 from skyband.errors import DataError, QueryError, SnapshotError
-from tests.oracle import changes, count_dominating, time_dominating
+from tests.oracle import Answer, changes, count_dominating, time_dominating
 from tests.streams import answers, batches, reports, same
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -91,6 +93,82 @@ def test_time_windows_in_any_order(algorithm, seed):
     window = query.window
     wanted = time_dominating(points, times, window.size, window.slide, query.k, window.offset)
     same(answers(monitor.finish()), wanted)
+
+
+def streams_of(chance, rows, width):
+    """Points of several kinds: on a coarse grid, fine, against each other, drifting."""
+    kind = chance.choice(["coarse", "fine", "against", "drifting"])
+    levels = 5 if kind == "coarse" else 10**6
+    points = [[chance.randrange(levels) / levels for _ in range(width)] for _ in range(rows)]
+    if kind == "against":
+        points = [[*point[1:], width - sum(point[1:]) + point[0] / 50] for point in points]
+    if kind == "drifting":
+        points = [[value + at / rows for value in point] for at, point in enumerate(points)]
+    return np.array(points)
+
+
+def by_counting(points, size, slide, k, full):
+    """As the oracle does, but fast enough for some hundreds of points."""
+    found = []
+    for end in range(slide, len(points) + 1, slide):
+        if full and end < size:
+            continue
+        start = max(0, end - size)
+        window = points[start:end]
+        no_worse = (window[:, None] <= window[None]).all(axis=2)
+        score = (no_worse & ~no_worse.T).sum(axis=1)
+        order = np.lexsort((-np.arange(len(window)), -score))[:k]
+        rows = tuple((float(score[at]), int(start + at)) for at in order)
+        found.append(Answer(start, end, rows))
+    return found
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(16))
+def test_windows_of_hundreds_of_points(seed):
+    chance = random.Random(seed)
+    width, size = chance.randint(1, 6), chance.choice([70, 150, 300])
+    slide, k = chance.choice([1, 3, 40, size]), chance.choice([1, 7, 40])
+    window = last(count=size, slide=slide, full=chance.random() < 0.5)
+    query = TopKDominating(k, [(f"d{at}", "min") for at in range(width)], window)
+    points = streams_of(chance, 3 * size + 50, width)
+    wanted = by_counting(points, size, slide, k, window.full)
+    for algorithm in EXACT:
+        monitor = DominatingMonitor(query, algorithm)
+        found = []
+        for low, high in batches(len(points), [chance.randrange(900) for _ in range(4)]):
+            found += monitor.push(points[low:high])
+            start = max(0, high // slide * slide - size)
+            if high % slide == 0 and (high >= size or not window.full):
+                monitor.algorithm.check_invariants(dict.fromkeys(range(start, high), 0.0))
+        same(answers(found), wanted)
+
+
+values = st.integers(0, 3).map(float)
+
+
+@given(data=st.data())
+def test_any_stream_of_points(data):
+    width = data.draw(st.integers(1, 3))
+    size = data.draw(st.integers(1, 9))
+    slide, k = data.draw(st.integers(1, size)), data.draw(st.integers(1, 4))
+    rows = st.one_of(st.none(), st.tuples(*[values] * width))
+    points = data.draw(st.lists(rows, max_size=24))
+    cuts = data.draw(st.lists(st.integers(0, len(points)), max_size=3))
+    query = TopKDominating(
+        k, [(NAMES[at], "min") for at in range(width)], last(count=size, slide=slide)
+    )
+    wanted = count_dominating(points, size, slide, k)
+    pushed = matrix(points, ["min"] * width)
+    for algorithm in EXACT:
+        monitor, found, low = DominatingMonitor(query, algorithm), [], 0
+        for high in [*sorted(cuts), len(points)]:
+            found += monitor.push(pushed[low:high])
+            low = high
+            if high % slide == 0:
+                held = range(max(0, high - size), high)
+                monitor.algorithm.check_invariants({at: 0.0 for at in held if points[at]})
+        same(answers(found), wanted)
 
 
 @pytest.mark.parametrize("algorithm", EXACT)

@@ -9,12 +9,12 @@ from skyband.errors import QueryError
 
 
 class Ahba(EventAlgorithm):
-    """Maintains what ADA does, and samples of cells whose mean score stands for other points.
+    """Maintains what ADA does, and samples of cells whose scores stand for those of other points.
 
     ``epsilon`` is the error of the mean, as part of the range of scores of the cell, that is
     exceeded with a probability of at most ``1 - delta``: a sample has ln(1 / (1 - delta)) / (2
-    epsilon^2) points. Points that score more than the mean of their cell may be missed, or found
-    too late.
+    epsilon^2) points. A point counts as scoring no more than that mean and error, or than the
+    largest of the sample; one that scores more may be missed, or found too late.
 
     Complexity: as ADA's, the points of samples counting as candidates do.
 
@@ -26,11 +26,11 @@ class Ahba(EventAlgorithm):
     advanced = True
 
     def sample_size(self) -> int:  # noqa: D102
-        epsilon, delta = (
-            _share(self.setting.options.get(name, default), name)
-            for name, default in (("epsilon", 0.1), ("delta", 0.9))
-        )
-        return math.ceil(math.log(1 / (1 - delta)) / (2 * epsilon**2))
+        delta = _share(self.setting.options.get("delta", 0.9), "delta")
+        return math.ceil(math.log(1 / (1 - delta)) / (2 * self.sample_error() ** 2))
+
+    def sample_error(self) -> float:  # noqa: D102
+        return _share(self.setting.options.get("epsilon", 0.1), "epsilon")
 
 
 def _share(given: object, name: str) -> float:

@@ -1,9 +1,9 @@
 """The points of a window, and how many of them one of them dominates. Less is better everywhere.
 
 Each coordinate has a *code* besides its value: the number of bounds, of its dimension, that are not
-above it. A lower code means a smaller value, so most pairs are told apart by comparing short numbers:
-higher codes in *all* dimensions are dominated without a look at the values, and only points whose
-codes are nowhere lower but somewhere equal must be compared.
+above it. A lower code means a smaller value, so most pairs are told apart by short numbers: higher
+codes in *all* dimensions are dominated without a look at the values, and only points whose codes
+are nowhere lower but somewhere equal must be compared.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def _dominated_in(held: Field, slot: int, low: int, count: int, work: Ints) -> i
         if sure[word] != possible[word]:
             for i in range(8 * word, 8 * word + 8):
                 held.unsure[unsure] = i
-                unsure += held.no_lower[i] ^ held.higher[i]
+                unsure += int(held.no_lower[i] ^ held.higher[i])
     for i in range(unsure):
         # no branches: the processor fetches the next points while it waits for this one
         other = (low + held.unsure[i]) * width

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.dominating.events.state import CANDIDATE, GAUGED, MISSED, TOP, K, State, draw
-from skyband.kernels.bounds import most
+from skyband.kernels.bounds import cell_at, count_cells, most
 from skyband.kernels.cells import slot_of
 from skyband.kernels.field import ARRIVED, NEXT, OLDEST, exact_score, is_point
 from skyband.kernels.jit import lean
@@ -20,6 +20,7 @@ def gauge(state: State) -> None:
     exactly, and the share that outranks it stands for all. O(n), and a few exact scores.
     """
     held, numbers, best = state.held, state.numbers, state.best
+    count_cells(held, state.fine)
     last, last_seq = best.score[numbers[K] - 1], best.seq[numbers[K] - 1]
     doubtful = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
@@ -44,4 +45,4 @@ def _may_outrank(state: State, seq: int, last: float) -> bool:
     slot = slot_of(state.held, seq)
     if not is_point(state.held, slot) or state.kind[slot] == TOP or state.kind[slot] == CANDIDATE:
         return False
-    return most(state.limits, state.grid.cell[slot]) >= last
+    return most(state.fine, cell_at(state.held, slot, state.fine.side[0])) >= last

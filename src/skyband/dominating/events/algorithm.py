@@ -67,15 +67,17 @@ class EventAlgorithm(WindowAlgorithm):
         numbers[events.ADVANCED] = self.advanced
         numbers[events.PRUNING] = self.pruning
         numbers[events.SAMPLING] = self.sample_size()
+        numbers[events.ERROR] = round(1000 * self.sample_error())
         numbers[events.KEPT] = round(1000 * self._share_kept())
         numbers[events.CHANCE] = 20111213
         numbers[events.BOUNDED] = NONE
         none = np.zeros(0, np.int64)
         grid = cells(0, 2, width)
-        samples = Samples(tracked(1, width), none, none, none, none)
+        samples = Samples(tracked(1, width), none, none, none, none, none)
         state = State(
             held,
             grid,
+            bounds(2, width),
             bounds(2, width),
             tracked(setting.k + 1, width),
             ranked(setting.k + 1),
@@ -99,6 +101,10 @@ class EventAlgorithm(WindowAlgorithm):
     def sample_size(self) -> int:
         """Points in the sample of a cell; 0 for no samples."""
         return 0
+
+    def sample_error(self) -> float:
+        """The error of a sample's mean, as part of the range of scores in its cell."""
+        return 0.0
 
     def _share_kept(self) -> float:
         given = self.setting.options.get("obsolete", 1.0)
@@ -159,7 +165,7 @@ def _rebuilt(state: State) -> State:
     """The state for codes chosen anew: points by cell, and nothing counted; events stay."""
     held, numbers = state.held, state.numbers
     points, width, slots = (int(held.numbers[at]) for at in (POINTS, WIDTH, SLOTS))
-    side = side_of(points, width, _PER_CELL)
+    side, fine = side_of(points, width, _PER_CELL), side_of(points, width, 1.0)
     wanted = max(points // _SHARE, 16)
     numbers[events.MOST_CANDIDATES] = wanted if numbers[events.ADVANCED] else 0
     numbers[events.NEAR] = max(int(numbers[events.NEAR]), 2 * (points // _SOON), 2)
@@ -183,12 +189,15 @@ def _rebuilt(state: State) -> State:
         np.full(slots, NONE, np.int64),
         np.full(side**width if sampling else 1, NONE, np.int64),
         np.zeros(side**width if sampling else 1, np.int64),
+        np.zeros(side**width if sampling else 1, np.int64),
         np.zeros(1025, np.int64),
     )
     advanced = bool(numbers[events.ADVANCED])
+    approximate = sampling or bool(numbers[events.PRUNING])
     state = state._replace(
         grid=cells(slots, side, width),
         limits=bounds(side, width),
+        fine=bounds(fine if approximate else 2, width),
         candidates=roomier_tracked(state.candidates, candidates, width),
         later=np.zeros(side**width if advanced else 1, np.int64),
         before=np.zeros(slots if advanced else 1, np.int64),

@@ -38,7 +38,7 @@ from skyband.dominating.events.state import (
     clock,
 )
 from skyband.dominating.window import stale
-from skyband.kernels.bounds import cell_at, least, sum_up
+from skyband.kernels.bounds import cell_at, count_cells, least, sum_up
 from skyband.kernels.calendar import strike, take_due
 from skyband.kernels.cells import NONE, drop, put, slot_of
 from skyband.kernels.emission import Out, skip
@@ -60,6 +60,7 @@ from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
 from skyband.order import Floats
 from skyband.panes import Steps
 
+_OFTEN, _SELDOM = 1000, 50  # times that bounds are counted meanwhile, few cells and many
 _GAUGES = 10  # estimates of the accuracy while the window is replaced once
 _PART = 8  # part of the window whose replacement in one step makes starting anew cheaper
 
@@ -172,6 +173,10 @@ def settle(state: State) -> None:
     numbers[LOOKED] = now
     if numbers[ADVANCED] and state.candidates.size[0] >= numbers[MOST_CANDIDATES]:
         demote(state)
+    since = held.numbers[ARRIVED] - numbers[GAUGED]
+    approximate = numbers[SAMPLING] or numbers[PRUNING]
+    if approximate and full(state) and since * _GAUGES >= held.numbers[POINTS]:
+        gauge(state)
 
 
 @lean
@@ -230,7 +235,8 @@ def leave_alone(state: State, slot: int) -> bool:
         return False
     k, width = state.numbers[K], state.held.numbers[WIDTH]
     first, last = state.best.score[0], state.best.score[k - 1]
-    if first - last < last - least(state.limits, state.grid.cell[slot], width):
+    cell = cell_at(state.held, slot, state.fine.side[0])
+    if first - last < last - least(state.fine, cell, width):
         state.kind[slot] = EXCLUDED
         return True
     return False
@@ -243,17 +249,18 @@ def renew_bounds(state: State) -> None:
     if not (numbers[SAMPLING] or numbers[PRUNING]) or not full(state):
         return
     since = held.numbers[ARRIVED] - numbers[BOUNDED]
-    if numbers[BOUNDED] != NONE and since * 1000 < held.numbers[POINTS]:
+    often = _OFTEN if numbers[SAMPLING] else _SELDOM
+    if numbers[BOUNDED] != NONE and since * often < held.numbers[POINTS]:
         return
     numbers[BOUNDED] = held.numbers[ARRIVED]
-    counts = state.limits.at_least
-    for cell in range(len(counts)):
-        counts[cell] = state.grid.held[cell]
-    sum_up(state.limits, held.numbers[WIDTH])
     if numbers[SAMPLING]:
+        counts = state.limits.at_least
+        for cell in range(len(counts)):
+            counts[cell] = state.grid.held[cell]
+        sum_up(state.limits, held.numbers[WIDTH])
         choose_samples(state)
-    if held.numbers[ARRIVED] - numbers[GAUGED] >= held.numbers[POINTS] // _GAUGES:
-        gauge(state)
+    else:
+        count_cells(held, state.fine)
 
 
 @lean

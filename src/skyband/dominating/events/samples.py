@@ -1,8 +1,9 @@
-"""AHBA's samples: the mean score of some points of a cell stands for that of the others."""
+"""AHBA's samples: the scores of some points of a cell stand for those of the others."""
 
 from __future__ import annotations
 
 from skyband.dominating.events.state import (
+    ERROR,
     NEAR,
     SAMPLE_ROOM,
     SAMPLING,
@@ -11,7 +12,7 @@ from skyband.dominating.events.state import (
     State,
     draw,
 )
-from skyband.kernels.bounds import most
+from skyband.kernels.bounds import least, most
 from skyband.kernels.cells import NONE, dominates_cell, slot_of
 from skyband.kernels.field import OLDEST, SLOTS, WIDTH, exact_score
 from skyband.kernels.jit import lean
@@ -20,12 +21,18 @@ from skyband.kernels.tracked import track, untrack
 
 @lean
 def estimate(state: State, slot: int) -> int:
-    """The mean score of the sample of a point's cell, rounded up, or NONE if there is no sample."""
+    """What a point scores at most, as the sample of its cell has it; NONE if there is no sample.
+
+    The mean of the sample and its error, by the bound of Hoeffding, or the largest score of the
+    sample, if that is more: scores in wide cells differ a lot from their mean.
+    """
     samples, cell = state.samples, state.grid.cell[slot]
     size = samples.size[cell]
     if size <= 0:
         return NONE
-    return (samples.total[cell] + size - 1) // size
+    width, limits = state.held.numbers[WIDTH], state.limits
+    error = state.numbers[ERROR] * (most(limits, cell) - least(limits, cell, width)) // 1000
+    return max(samples.total[cell] // size + 1 + error, samples.largest[cell])
 
 
 @lean
@@ -34,9 +41,11 @@ def add_up(state: State) -> None:
     samples = state.samples
     for at in range(samples.listed[0]):
         samples.total[samples.listed[1 + at]] = 0
+        samples.largest[samples.listed[1 + at]] = 0
     for at in range(samples.items.size[0]):
         cell = state.grid.cell[slot_of(state.held, samples.items.seq[at])]
         samples.total[cell] += samples.items.score[at]
+        samples.largest[cell] = max(samples.largest[cell], samples.items.score[at])
 
 
 @lean
@@ -57,6 +66,7 @@ def _add(state: State, seq: int, slot: int) -> None:
     samples.place[slot] = track(samples.items, state.held, seq, score)
     samples.size[cell] += 1
     samples.total[cell] += score
+    samples.largest[cell] = max(samples.largest[cell], score)
 
 
 @lean

@@ -39,6 +39,7 @@ NUMBERS = (
     "chance",  # state of the random numbers
     "kept",  # obsolete events kept, in thousandths
     "sample_room",
+    "error",  # of means of samples, in thousandths of the range of a cell (AHBA)
     "gauged",  # arrivals when the accuracy was estimated
     "missed",  # answers that are expected to be missing, in thousandths
     "coded",  # arrivals when codes were chosen; the last
@@ -59,6 +60,7 @@ NUMBERS = (
     CHANCE,
     KEPT,
     SAMPLE_ROOM,
+    ERROR,
     GAUGED,
     MISSED,
     CODED,
@@ -72,6 +74,7 @@ class Samples(NamedTuple):
     place: Ints  # by slot: place among the samples, or NONE
     size: Ints  # by cell: points in the sample; NONE if the cell has none
     total: Ints  # by cell: their scores
+    largest: Ints  # by cell: the largest of them
     listed: Ints  # the cells that have samples; their number first
 
 
@@ -81,6 +84,7 @@ class State(NamedTuple):
     held: Field
     grid: Cells
     limits: Bounds  # of the cells of the grid
+    fine: Bounds  # of more and smaller cells
     top: Tracked  # the k best, with their scores
     best: Ranked  # the same in rank order
     ages: Ints  # their sequence numbers, ascending

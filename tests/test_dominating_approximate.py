@@ -1,0 +1,165 @@
+"""AHBA and AMSA against exact answers, AHBA's guarantee, and approximating under load."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skyband import DominatingMonitor, QueryError, TopKDominating, last
+from skyband.datasets import dataset
+from skyband.dominating.load import Load
+
+D = [("a", "min"), ("b", "min"), ("c", "min")]
+
+
+def some_points(rows, seed=0):
+    return np.random.default_rng(seed).random((rows, 3))
+
+
+def accuracy(found, wanted):
+    pairs = zip(found, wanted, strict=True)
+    return np.mean([len(set(one.id) & set(two.id)) / len(two.id) for one, two in pairs])
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(
+    ("algorithm", "name", "least"),
+    [
+        ("ahba", "ind", 0.98),
+        ("amsa", "ind", 0.98),
+        ("ahba", "ant", 0.98),
+        ("amsa", "ant", 0.98),
+        ("ahba", "cover", 0.9),
+        ("amsa", "cover", 0.9),
+    ],
+)
+def test_approximate_answers_are_mostly_right(algorithm, name, least):
+    source = dataset(name)
+    dimensions = list(source.dimensions)[:4]
+    points = np.concatenate(list(source.points(9_000)))[:, :4]
+    query = TopKDominating(64, dimensions, last(count=4_000, slide=5, full=True))
+    found, wanted = (
+        DominatingMonitor(query, each).push(points) for each in (algorithm, "contenders")
+    )
+    assert accuracy(found, wanted) >= least
+    assert not found.exact.any()
+    assert wanted.exact is None
+    assert (found.accuracy > 0.7).all()
+    true = {
+        (start, id): score
+        for start, ids, scores in ((w.start, w.id, w.score) for w in wanted)
+        for id, score in zip(ids.tolist(), scores.tolist(), strict=True)
+    }
+    for window in found:  # who is reported is reported with the right score
+        for id, score in zip(window.id.tolist(), window.score.tolist(), strict=True):
+            assert true.get((window.start, id), score) == score
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.5), (0.2, 0.9)])
+def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
+    """A mean falls short of the true one by more than epsilon of the range in 1 - delta at most."""
+    bad, looked = 0, 0
+    for seed in range(60):
+        query = TopKDominating(5, D, last(count=600, slide=600))
+        monitor = DominatingMonitor(query, "ahba", options={"epsilon": epsilon, "delta": delta})
+        monitor.push(some_points(600, seed))
+        monitor.push(some_points(600, seed + 100))
+        algorithm = monitor.algorithm
+        state = algorithm.state
+        seqs, scores = algorithm.true_scores(dict.fromkeys(range(600, 1200), 0.0))
+        slots = np.array(seqs) & (len(state.kind) - 1)
+        cells, scores = state.grid.cell[slots], np.array(scores)
+        for cell in state.samples.listed[1 : 1 + int(state.samples.listed[0])]:
+            mine = scores[cells == cell]
+            size = int(state.samples.size[cell])
+            if size == len(mine):
+                continue  # all of them are known
+            assert size >= min(algorithm.sample_size(), len(mine))
+            sampled = state.samples.total[cell] / size
+            looked += 1
+            bad += mine.mean() - sampled > epsilon * np.ptp(mine)
+    assert looked > 20
+    assert bad / looked <= 1 - delta
+
+
+def test_options_of_samples_are_checked():
+    query = TopKDominating(2, D, last(count=50))
+    for name, given in [("epsilon", 0), ("epsilon", "x"), ("delta", 1), ("delta", True)]:
+        with pytest.raises(QueryError, match=f"{name} is"):
+            DominatingMonitor(query, "ahba", options={name: given})
+    with pytest.raises(QueryError, match="obsolete is"):
+        DominatingMonitor(query, "ada", options={"obsolete": 2})
+    with pytest.raises(QueryError, match="option 'epsilon' for ada"):
+        DominatingMonitor(query, "ada", options={"epsilon": 0.1})
+    with pytest.raises(QueryError, match="keep_up is -1"):
+        DominatingMonitor(query, options={"keep_up": -1})
+    with pytest.raises(QueryError, match="keep_up with bfa"):
+        DominatingMonitor(query, "bfa", options={"keep_up": 1})
+
+
+@pytest.mark.parametrize("algorithm", ["eva", "ada"])
+def test_obsolete_events_may_be_forgotten(algorithm):
+    points = some_points(700)
+    window = last(count=200, slide=1, full=True)
+    query = TopKDominating(3, D, window)
+    whole, part = (
+        DominatingMonitor(query, algorithm, options={"obsolete": share}) for share in (1, 0.1)
+    )
+    one, two = whole.push(points), part.push(points)
+    assert one.to_arrow().equals(two.to_arrow())
+    assert part.algorithm.events_held() <= whole.algorithm.events_held()
+    alive = dict.fromkeys(range(500, 700), 0.0)
+    part.algorithm.check_invariants(alive)
+
+
+@pytest.mark.parametrize("algorithm", ["ahba", "amsa"])
+def test_approximations_go_on_from_snapshots_bit_for_bit(algorithm):
+    query = TopKDominating(4, D, last(count=120, slide=3))
+    points = some_points(420)
+    monitor = DominatingMonitor(query, algorithm)
+    for low in range(0, 420, 60):
+        copy = DominatingMonitor.restore(monitor.snapshot(), query)
+        one, two = (each.push(points[low : low + 60]) for each in (monitor, copy))
+        assert one.to_arrow().equals(two.to_arrow())
+        monitor = copy
+
+
+def test_under_load_answers_become_approximate_and_exact_again():
+    query = TopKDominating(4, D, last(count=120, slide=3))
+    monitor = DominatingMonitor(query, options={"keep_up": 100})
+    seconds = {"contenders": 1.0, "ahba": 0.8, "amsa": 0.4}
+    now = 0.0
+
+    def clock():
+        nonlocal now
+        now += seconds[monitor.plan.algorithm] / 2
+        return now
+
+    seen = []
+    exact = DominatingMonitor(query, "bfa")
+    for batch in range(60):
+        points = some_points(30, batch)
+        monitor.load.clock = clock
+        seen.append(monitor.plan.algorithm)
+        found, wanted = monitor.push(points), exact.push(points)
+        assert (found.exact == (seen[-1] == "contenders")).all()
+        if seen[-1] == "contenders":
+            assert found.id.tolist() == wanted.id.tolist()
+        if batch in (1, 10, 40):  # and go on from a snapshot
+            monitor = DominatingMonitor.restore(monitor.snapshot(), query)
+        if batch == 20:
+            seconds = dict.fromkeys(seconds, 0.01)
+    assert seen[:4] == ["contenders", "ahba", "amsa", "amsa"]
+    assert seen[20] == "amsa"
+    assert seen[-1] == "contenders"
+
+
+def test_a_slower_approximation_is_left():
+    load = Load(1_000, "contenders")
+    assert load.took(500, 1.0)  # too slow
+    assert load.algorithm == "ahba"
+    assert load.took(500, 2.0)  # slower still
+    assert load.algorithm == "amsa"
+    assert load.took(500, 4.0)
+    assert load.algorithm == "contenders"  # the fastest of three that are all too slow

@@ -1,0 +1,160 @@
+"""Points with codes: scores and bounds by cell against counting by hand; the calendar."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skyband.kernels.bounds import bounds, cell_at, count_cells, least, most, side_of
+from skyband.kernels.calendar import NONE, calendar, note, strike, take_due
+from skyband.kernels.field import (
+    NEXT,
+    OLDEST,
+    POINTS,
+    SLOTS,
+    choose_bounds,
+    exact_score,
+    field,
+    place_point,
+    remove_oldest,
+    roomier_field,
+)
+from skyband.kernels.jit import entry
+from skyband.kernels.tracked import credit, track, tracked
+from skyband.kernels.work import counters
+
+
+@entry
+def _place(held, points):
+    for row in range(len(points)):
+        place_point(held, points, row, points[row, 0] == points[row, 0])
+
+
+@entry
+def _remove(held, count):
+    for _ in range(count):
+        remove_oldest(held)
+
+
+@entry
+def _score(held, seq, work):
+    return exact_score(held, seq & (held.numbers[SLOTS] - 1), work)
+
+
+@entry
+def _limits(held, found, seq, width):
+    cell = cell_at(held, seq & (held.numbers[SLOTS] - 1), found.side[0])
+    return least(found, cell, width), most(found, cell)
+
+
+@entry
+def _count(held, found):
+    count_cells(held, found)
+
+
+@entry
+def _track(items, held, seq, score):
+    return track(items, held, seq, score)
+
+
+@entry
+def _credit(items, held, slot, amount, work):
+    credit(items, held, slot, amount, work)
+
+
+def dominated(point, points):
+    return int(((point <= points).all(axis=1) & (point < points).any(axis=1)).sum())
+
+
+def some_field(width, levels, rows=700, gone=130):
+    rng = np.random.default_rng(width * 100 + levels)
+    points = rng.integers(0, levels, (rows, width)).astype(float)
+    points[rng.random(rows) < 0.03] = np.nan
+    held = field(256, width)
+    _place(held, points[:200])
+    _remove(held, gone)
+    choose_bounds(held)
+    held = roomier_field(held, rows)
+    _place(held, points[200:])
+    alive = [seq for seq in range(gone, rows) if not np.isnan(points[seq, 0])]
+    assert (held.numbers[OLDEST], held.numbers[NEXT], held.numbers[POINTS]) == (
+        gone,
+        rows,
+        len(alive),
+    )
+    return held, points, alive
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@pytest.mark.parametrize("levels", [2, 7, 10**6])
+def test_scores_and_bounds_are_what_counting_gives(width, levels):
+    held, points, alive = some_field(width, levels)
+    work = counters()
+    found = bounds(side_of(len(alive), width, 1.0), width)
+    for _ in range(2):
+        _count(held, found)
+        for seq in alive[::23]:
+            score = dominated(points[seq], points[alive])
+            assert _score(held, seq, work) == score
+            low, high = _limits(held, found, seq, width)
+            assert low <= score <= high
+        choose_bounds(held)  # and once more with codes that suit all points
+
+
+def test_tracked_points_are_credited_with_what_they_dominate():
+    held, points, alive = some_field(3, 7)
+    items, work = tracked(1024, 3), counters()
+    for seq in alive:
+        _track(items, held, seq, 0)
+    for other in alive[::7]:
+        _credit(items, held, other & (int(held.numbers[SLOTS]) - 1), 1, work)
+    for at, seq in enumerate(alive):
+        assert items.score[at] == dominated(points[seq], points[alive[::7]])
+
+
+def test_infinite_coordinates_are_ordinary():
+    held, work = field(8, 2), counters()
+    points = np.array([[-np.inf, 0.0], [-np.inf, np.inf], [np.inf, np.inf], [0.0, 0.0]])
+    _place(held, points)
+    for _ in range(2):
+        assert [int(_score(held, seq, work)) for seq in range(4)] == [3, 1, 0, 1]
+        choose_bounds(held)
+
+
+def test_grids_have_at_most_as_many_cells_as_points():
+    for points in (1, 1_000, 2_000_000):
+        for width in range(1, 9):
+            assert side_of(points, width, 64) ** width <= max(points / 64, 2**width)
+    assert side_of(2_000_000, 4, 64) == 13
+
+
+@entry
+def _note(dates, slot, tick, now):
+    note(dates, slot, tick, now)
+
+
+@entry
+def _strike(dates, slot):
+    strike(dates, slot)
+
+
+@entry
+def _take(dates, tick):
+    return take_due(dates, tick)
+
+
+def test_a_calendar_gives_back_what_is_due():
+    rng = np.random.default_rng(5)
+    dates, noted = calendar(64), {}
+    for now in range(400):
+        due = set()
+        while (slot := int(_take(dates, now))) != NONE:
+            due.add(slot)
+        assert due == {slot for slot, tick in noted.items() if tick == now}
+        noted = {slot: tick for slot, tick in noted.items() if tick > now}
+        for slot in rng.integers(0, 64, 5).tolist():
+            _strike(dates, slot)
+            noted.pop(slot, None)
+            tick = now + 1 + int(rng.integers(0, 300))
+            _note(dates, slot, tick, now)
+            noted[slot] = min(tick, now + 127)  # beyond the horizon: at its edge
