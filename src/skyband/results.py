@@ -53,8 +53,8 @@ class Ranked:
 
     ``offsets`` has one entry more than there are windows: rows ``offsets[i]:offsets[i + 1]``
     belong to window ``i``. ``timed`` says that bounds and times are microseconds since the epoch.
-    ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the answer
-    is exact and which share of it is expected to be right.
+    ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the
+    answer is exact and which share of it is expected to be right.
     """
 
     window_start: Ints

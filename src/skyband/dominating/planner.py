@@ -6,7 +6,7 @@ from skyband.dominating.query import TopKDominating
 from skyband.planner import Plan
 from skyband.query import CountWindow
 
-_TINY = 32  # points of a window in which nothing can be saved
+_TINY = 16  # points of a window in which nothing can be saved
 
 
 def plan(query: TopKDominating) -> Plan:
