@@ -29,6 +29,18 @@ def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
     return Runner(capsys, monkeypatch)
 
 
+EXAMPLE = Path(__file__).parents[2] / "examples" / "jobs" / "attacks.yaml"
+
+
+def test_the_example_is_sound(tmp_path: Path) -> None:
+    file = tmp_path / EXAMPLE.name
+    file.write_bytes(EXAMPLE.read_bytes())
+    assert words(load(file)) == (
+        "top 5 dominating of the last 20 seconds, every 5 seconds, "
+        "by most bandwidth, most connections and most destinations"
+    )
+
+
 def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
     found = {
         "source": {"format": "parquet", "path": "rows"},
