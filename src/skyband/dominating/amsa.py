@@ -8,9 +8,9 @@ from skyband.dominating.events.algorithm import EventAlgorithm
 class Amsa(EventAlgorithm):
     """Maintains what ADA does, for points of promising cells only.
 
-    A point is left alone for good if the smallest score of its cell is further behind the k-th
-    score than that is behind the best. There is no guarantee; if the distribution of the stream
-    changes, answers may be missed.
+    A point is left alone for good if the largest score of its cell does not reach the k-th, and the
+    smallest one is further behind it than it is behind the best. There is no guarantee; if the
+    distribution of the stream changes, answers may be missed.
 
     Complexity: as ADA's, with hardly any events.
 

@@ -51,6 +51,7 @@ from skyband.panes import Steps
 _K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
 _LEVELS = 1024
 _SHALLOW = 128  # part of the window by which the floor stays below the k-th score at first
+_DEEP = 64  # the same for those that start from contenders
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
 
@@ -166,9 +167,10 @@ def _roomier(state: State, arriving: int) -> State:
 
 
 def contend(held: Field, k: int, work: Ints) -> State:
-    """The contenders for the k best scores of a window, and the bounds of all others."""
-    side = side_of(int(held.numbers[POINTS]), int(held.numbers[WIDTH]), 1.0)
-    state = _state(held, side, k)._replace(work=work)
+    """The contenders for the k best scores of a window, and for a while, and the others' bounds."""
+    points = int(held.numbers[POINTS])
+    state = _state(held, side_of(points, int(held.numbers[WIDTH]), 1.0), k)._replace(work=work)
+    state.numbers[_SLACK] = points // _DEEP + 1
     while not _find(state):
         state = _roomier(state, 0)
     return state

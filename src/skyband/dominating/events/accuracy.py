@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from skyband.dominating.events.state import CANDIDATE, GAUGED, MISSED, TOP, K, State, draw
+from skyband.dominating.events.state import (
+    CANDIDATE,
+    EXCLUDED,
+    GAUGED,
+    MISSED,
+    SAMPLING,
+    TOP,
+    K,
+    State,
+    draw,
+)
 from skyband.kernels.bounds import cell_at, count_cells, most
-from skyband.kernels.cells import slot_of
+from skyband.kernels.cells import NONE, slot_of
 from skyband.kernels.field import ARRIVED, NEXT, OLDEST, exact_score, is_point
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
@@ -43,6 +53,17 @@ def gauge(state: State) -> None:
 @lean
 def _may_outrank(state: State, seq: int, last: float) -> bool:
     slot = slot_of(state.held, seq)
-    if not is_point(state.held, slot) or state.kind[slot] == TOP or state.kind[slot] == CANDIDATE:
+    if not is_point(state.held, slot) or not _unsure(state, slot):
         return False
     return most(state.fine, cell_at(state.held, slot, state.fine.side[0])) >= last
+
+
+@lean
+def _unsure(state: State, slot: int) -> bool:
+    """Whether a point was left alone, or stands in a sampled cell without being in the sample."""
+    kind = state.kind[slot]
+    if kind == EXCLUDED:
+        return True
+    if kind in (TOP, CANDIDATE) or state.numbers[SAMPLING] == 0:
+        return False
+    return state.samples.size[state.grid.cell[slot]] > 0 and state.samples.place[slot] == NONE

@@ -38,7 +38,7 @@ from skyband.dominating.events.state import (
     clock,
 )
 from skyband.dominating.window import stale
-from skyband.kernels.bounds import cell_at, count_cells, least, sum_up
+from skyband.kernels.bounds import cell_at, count_cells, least, most, sum_up
 from skyband.kernels.calendar import strike, take_due
 from skyband.kernels.cells import NONE, drop, put, slot_of
 from skyband.kernels.emission import Out, skip
@@ -236,7 +236,10 @@ def leave_alone(state: State, slot: int) -> bool:
     k, width = state.numbers[K], state.held.numbers[WIDTH]
     first, last = state.best.score[0], state.best.score[k - 1]
     cell = cell_at(state.held, slot, state.fine.side[0])
-    if first - last < last - least(state.fine, cell, width):
+    arrived = state.held.numbers[ARRIVED] - state.numbers[BOUNDED]
+    if most(state.fine, cell) + arrived < last and first - last < last - least(
+        state.fine, cell, width
+    ):
         state.kind[slot] = EXCLUDED
         return True
     return False
