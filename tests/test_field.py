@@ -17,7 +17,7 @@ from skyband.kernels.field import (
     field,
     place_point,
     remove_oldest,
-    roomier_field,
+    resized_field,
 )
 from skyband.kernels.jit import entry
 from skyband.kernels.tracked import credit, track, tracked
@@ -74,7 +74,7 @@ def some_field(width, levels, rows=700, gone=130):
     _place(held, points[:200])
     _remove(held, gone)
     choose_bounds(held)
-    held = roomier_field(held, rows)
+    held = resized_field(held, rows)
     _place(held, points[200:])
     alive = [seq for seq in range(gone, rows) if not np.isnan(points[seq, 0])]
     assert (held.numbers[OLDEST], held.numbers[NEXT], held.numbers[POINTS]) == (
@@ -119,6 +119,16 @@ def test_infinite_coordinates_are_ordinary():
     for _ in range(2):
         assert [int(_score(held, seq, work)) for seq in range(4)] == [3, 1, 0, 1]
         choose_bounds(held)
+
+
+def test_bounds_are_chosen_from_points_that_can_be_ranked():
+    held, work = field(512, 2), counters()
+    points = np.full((400, 2), np.nan)
+    points[1::7] = np.inf
+    _place(held, points[:200])
+    choose_bounds(held, sample=4)
+    _place(held, points[200:])
+    assert all(_score(held, seq, work) == 0 for seq in range(1, 400, 7))
 
 
 def test_grids_have_at_most_as_many_cells_as_points():

@@ -30,8 +30,8 @@ class CountWindow:
     full: bool = False
 
     def __post_init__(self) -> None:
-        _set_whole(self, "size", "window", 1, "write last(count=1000)")
-        _set_whole(self, "slide", "slide", 1, "write last(count=1000, slide=100)")
+        set_whole(self, "size", "window", 1, "write last(count=1000)")
+        set_whole(self, "slide", "slide", 1, "write last(count=1000, slide=100)")
         if self.slide > self.size:
             raise QueryError(
                 f"slide is {self.slide}, the window is {self.size}",
@@ -58,9 +58,9 @@ class TimeWindow:
     unit: Literal["us", "tick"] = "us"
 
     def __post_init__(self) -> None:
-        _set_whole(self, "size", "window", 1, "write last(time='1 hour')")
-        _set_whole(self, "slide", "slide", 1, "write last(time='1 hour', slide='1 minute')")
-        _set_whole(self, "offset", "offset", None, "write offset='30 seconds'")
+        set_whole(self, "size", "window", 1, "write last(time='1 hour')")
+        set_whole(self, "slide", "slide", 1, "write last(time='1 hour', slide='1 minute')")
+        set_whole(self, "offset", "offset", None, "write offset='30 seconds'")
         if self.slide > self.size:
             raise QueryError(
                 f"slide is {self._spoken(self.slide)}, the window is {self._spoken(self.size)}",
@@ -158,7 +158,7 @@ class TopK:
     weights: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        _set_whole(self, "k", "k", 1, "ask for at least one object")
+        set_whole(self, "k", "k", 1, "ask for at least one object")
         if not isinstance(self.window, (CountWindow, TimeWindow)):
             raise QueryError(
                 f"window is {self.window!r}",
@@ -194,7 +194,7 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
-def _set_whole(owner: Any, field: str, what: str, least: int | None, fix: str) -> None:
+def set_whole(owner: Any, field: str, what: str, least: int | None, fix: str) -> None:
     """Check a whole number and keep it as a plain int."""
     value = getattr(owner, field)
     if not _is_whole(value) or (least is not None and value < least):

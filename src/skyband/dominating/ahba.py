@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
+from numbers import Real
 
 from skyband.dominating.events.algorithm import EventAlgorithm
 from skyband.errors import QueryError
+
+_LEAST = 0.001  # of epsilon and delta, and what is left of them
 
 
 class Ahba(EventAlgorithm):
@@ -26,14 +29,19 @@ class Ahba(EventAlgorithm):
     advanced = True
 
     def sample_size(self) -> int:  # noqa: D102
-        delta = _share(self.setting.options.get("delta", 0.9), "delta")
+        delta = _share(self.setting.options.get("delta", 0.9), "delta", 0.9)
         return math.ceil(math.log(1 / (1 - delta)) / (2 * self.sample_error() ** 2))
 
     def sample_error(self) -> float:  # noqa: D102
-        return _share(self.setting.options.get("epsilon", 0.1), "epsilon")
+        return _share(self.setting.options.get("epsilon", 0.1), "epsilon", 0.1)
 
 
-def _share(given: object, name: str) -> float:
-    if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given < 1:
-        raise QueryError(f"{name} is {given!r}", "a number between 0 and 1", f"write {name}=0.1")
-    return float(given)
+def _share(given: object, name: str, usual: float) -> float:
+    known = isinstance(given, Real) and not isinstance(given, bool)
+    if not known or not _LEAST <= float(given) <= 1 - _LEAST:  # type: ignore[arg-type]
+        raise QueryError(
+            f"{name} is {given!r}",
+            f"a number from {_LEAST} to {1 - _LEAST}",
+            f"write {name}={usual}",
+        )
+    return float(given)  # type: ignore[arg-type]

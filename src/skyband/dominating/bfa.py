@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
@@ -28,6 +29,7 @@ class State(NamedTuple):
     numbers: Ints  # k, dimensions, first point, points after the last
 
 
+_MOST = 1 << 24  # answers at most: room for them is made at once
 _K, _WIDTH, _FIRST, _LAST = 0, 1, 2, 3
 
 
@@ -52,6 +54,10 @@ class Bfa(Algorithm):
 
     def new_state(self) -> State:  # noqa: D102
         setting = self.setting
+        if setting.k > _MOST:
+            raise QueryError(
+                f"k is {setting.k:,} for {self.name}", f"{_MOST:,} at most", "use auto"
+            )
         room = 64
         return State(
             np.zeros(room * self.width),

@@ -38,6 +38,7 @@ from skyband.kernels.tracked import (
     NONE,
     Tracked,
     credit,
+    outlived,
     rank_again,
     roomier_tracked,
     track,
@@ -52,6 +53,8 @@ _K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
 _LEVELS = 1024
 _SHALLOW = 128  # part of the window by which the floor stays below the k-th score at first
 _DEEP = 64  # the same for those that start from contenders
+_PART = 8  # part of the window whose replacement in one step calls for a recount
+_TOO_MUCH = 4  # times a recount's cost that contenders may cost before one
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
 
@@ -84,8 +87,10 @@ class Contenders(WindowAlgorithm):
     k-th score; then the bounds are counted again. How far below is found by trying: the deeper the
     floor, the more contenders and the fewer recounts, and the dearer of both is made cheaper.
 
+    A point that k later ones are no worse than is never an answer, and no contender.
+
     Invariants: (1) the field holds the points of the window; (2) contenders have exact scores;
-    (3) every other point scores less than the floor plus the arrivals since.
+    (3) every other point scores less than the floor plus the arrivals since, or is never an answer.
 
     Complexity: O(m d) per arrival and expiry for m contenders, in blocks; O(n d) per new contender
     and per recount; space O(n d).
@@ -136,8 +141,12 @@ class Contenders(WindowAlgorithm):
         for seq, score in zip(seqs, scores, strict=True):
             if seq in known:
                 assert known[seq] == score, "2: a contender's score is off"
-            else:
-                assert score < limit, "3: a point that may win is no contender"
+            elif score >= limit:
+                slots = np.array(seqs) & (len(state.place) - 1)
+                points = state.held.points.reshape(-1, self.width)
+                no_worse = (points[slots] <= points[seq & (len(state.place) - 1)]).all(axis=1)
+                later = np.count_nonzero(no_worse & (np.array(seqs) > seq))
+                assert later >= state.numbers[_K], "3: a point that may win is no contender"
         assert set(known) <= set(seqs), "2: a contender has expired"
 
 
@@ -176,6 +185,11 @@ def contend(held: Field, k: int, work: Ints) -> State:
     return state
 
 
+def floor_of(state: State) -> int:
+    """The bound from which points are contenders, unless they are never answers."""
+    return int(state.numbers[_FLOOR])
+
+
 @entry
 def _find(state: State) -> bool:
     if not _recount(state):
@@ -199,6 +213,10 @@ def _advance(
             if state.order.size[0] + arriving > len(state.items.seq):
                 numbers[_WANTED] = 0
                 return step
+            if arriving > 64 and arriving * _PART > held.numbers[POINTS]:
+                numbers[_FLOOR], numbers[_SINCE] = _NOBODY, 0  # count when all are there
+                if arriving * 2 > held.numbers[POINTS]:
+                    _forget(state)
             while held.numbers[OLDEST] < min(steps.first[step], held.numbers[NEXT]):
                 _expire(state)
             for row in range(position, steps.stop[step]):
@@ -222,6 +240,15 @@ def _advance(
         position = steps.stop[step]
         step += 1
     return step
+
+
+@lean
+def _forget(state: State) -> None:
+    """No contenders any more: most of the window is about to be replaced."""
+    for at in range(state.items.size[0]):
+        state.place[state.items.seq[at] & (state.held.numbers[SLOTS] - 1)] = NONE
+    state.items.size[0] = 0
+    state.order.size[0] = 0
 
 
 @lean
@@ -279,9 +306,12 @@ def _sort(state: State) -> None:
 
 @lean
 def _certain(state: State) -> bool:
-    """Whether nobody but contenders can be an answer."""
+    """Whether nobody but contenders can be an answer, and they are not too many to go on with."""
     held, numbers, k = state.held, state.numbers, state.numbers[_K]
-    if state.items.size[0] == held.numbers[POINTS]:
+    size, points = state.items.size[0], held.numbers[POINTS]
+    if size > 4 * k + 64 and numbers[_WORKED] > _TOO_MUCH * _READING * points:
+        return False
+    if size == points or numbers[_FLOOR] == 0:  # below that floor is nobody
         return True
     if state.items.size[0] < k:
         return False
@@ -310,13 +340,17 @@ def _recount(state: State) -> bool:
     if wanted + items.size[0] > len(items.seq):
         numbers[_WANTED] = wanted + items.size[0]
         return False
-    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+    many = items.size[0] > 4 * k + 64
+    for seq in range(held.numbers[NEXT] - 1, held.numbers[OLDEST] - 1, -1):
         slot = seq & mask
         if is_point(held, slot):
+            known = state.place[slot] != NONE
             may_win = most(limits, cell_at(held, slot, limits.side[0])) >= floor
-            if may_win and state.place[slot] == NONE:
+            if may_win and (many or not known):
+                may_win = not outlived(items, held, seq, k, state.work)
+            if may_win and not known:
                 _contend(state, seq, slot)
-            elif not may_win and state.place[slot] != NONE:
+            elif known and not may_win:
                 _drop(state, slot)
     numbers[_FLOOR], numbers[_SINCE] = floor, held.numbers[ARRIVED]
     if held.numbers[POINTS] * _READING > numbers[_WORKED]:
@@ -345,11 +379,11 @@ def _seed(state: State) -> bool:
     if wanted + state.items.size[0] > len(state.items.seq):
         state.numbers[_WANTED] = wanted + state.items.size[0]
         return False
-    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
+    for seq in range(held.numbers[NEXT] - 1, held.numbers[OLDEST] - 1, -1):
         slot = seq & mask
         if is_point(held, slot) and state.place[slot] == NONE:
             bound = least(limits, cell_at(held, slot, limits.side[0]), width)
-            if bound // scale >= level:
+            if bound // scale >= level and not outlived(state.items, held, seq, k, state.work):
                 _contend(state, seq, slot)
     return True
 

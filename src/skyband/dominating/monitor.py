@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skyband.changes import Changes
 from skyband.dominating import build, options_of
-from skyband.dominating.load import APPROXIMATE, Load
+from skyband.dominating.load import APPROXIMATE, Load, load_of
 from skyband.dominating.planner import plan
 from skyband.dominating.query import TopKDominating
 from skyband.dominating.window import WindowAlgorithm
@@ -25,7 +25,7 @@ from skyband.pending import Pending
 from skyband.planner import Plan
 from skyband.results import Ranked
 from skyband.snapshot import window_of
-from skyband.topk.algorithm import Algorithm
+from skyband.topk.algorithm import Algorithm, Setting
 
 
 class WaitingPoints(Pending):
@@ -69,26 +69,35 @@ class DominatingMonitor(Monitor):
         return TopKDominating(found["k"], dimensions, window_of(found), found["emit"])
 
     def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
+        given = {} if options is None else options
+        if not isinstance(given, Mapping):
+            raise QueryError(f"options are {given!r}", "a mapping", "options={'epsilon': 0.1}")
         found = plan(self.query) if algorithm == "auto" else None
         asked = found or Plan(algorithm, ("asked for by name",))
-        rate = (options or {}).get("keep_up")
         self.load: Load | None = None
-        if rate is None:
+        if "keep_up" not in given:
+            if found is not None and given:
+                raise QueryError(
+                    f"option {next(iter(given))!r} for auto", "keep_up", "name the algorithm"
+                )
             return asked
-        if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not rate > 0:
-            raise QueryError(
-                f"keep_up is {rate!r}", "points per second that it must keep up with", "keep_up=1e4"
-            )
-        exact = str((options or {}).get("exact", asked.algorithm))
-        if exact == "bfa" and found is not None:
-            exact = "contenders"
-        if exact not in ("contenders", "ada", "eva"):
-            raise QueryError(
-                f"keep_up with {exact}", "contenders, ada or eva", "leave the algorithm out"
-            )
-        self.load = Load(float(rate), exact)
-        self.load.level = self.load.levels.index(asked.algorithm) if found is None else 0
-        return Plan(self.load.algorithm, (*asked.reasons, f"to keep up with {rate:,.0f} points/s"))
+        self.load = load_of(given, None if found is not None else algorithm)
+        self._check_levels(given)
+        rate = f"{self.load.rate:,.0f} points/s"
+        return Plan(self.load.algorithm, (*asked.reasons, f"to keep up with {rate}"))
+
+    def _check_levels(self, given: Mapping[str, Any]) -> None:
+        """Refuse options that no level takes, or that one takes and finds wrong."""
+        assert self.load is not None
+        known = {"keep_up", "exact"}.union(*(options_of(name) for name in self.load.levels))
+        for name in given:
+            if name not in known:
+                raise QueryError(
+                    f"option {name!r}", f"one of {', '.join(sorted(known))}", "leave it out"
+                )
+        for name in self.load.levels:
+            taken = {key: value for key, value in given.items() if key in options_of(name)}
+            build(name, Setting(1, 2, 1, True, options=taken), len(self.query.dimensions))
 
     def _build(self) -> None:
         self._algorithm = self._new_algorithm()
@@ -110,11 +119,9 @@ class DominatingMonitor(Monitor):
         assert self.load is not None
         name = self.load.algorithm
         speed = f"{self.load.rate:,.0f} points/s"
-        why = (
-            f"exact: there is time to spare at {speed}"
-            if name == self.load.levels[0]
-            else (f"approximate: an exact answer did not keep up with {speed}")
-        )
+        why = f"approximate: an exact answer did not keep up with {speed}"
+        if name == self.load.levels[0]:
+            why = f"exact: there is time to spare at {speed}"
         self.plan = Plan(name, (why,))
         before = self._algorithm
         self._algorithm = self._new_algorithm()
@@ -126,12 +133,9 @@ class DominatingMonitor(Monitor):
         whole = super()._ranked(target, steps)
         if self.load is not None or self.plan.algorithm in APPROXIMATE:
             exact = self.plan.algorithm not in APPROXIMATE
-            accuracy = getattr(self._algorithm, "accuracy", 1.0)
-            whole = replace(
-                whole,
-                exact=np.full(len(whole), exact),
-                accuracy=np.full(len(whole), accuracy),
-            )
+            assert isinstance(self._algorithm, WindowAlgorithm)
+            accuracy = self._algorithm.accuracies(steps)[steps.emit]
+            whole = replace(whole, exact=np.full(len(whole), exact), accuracy=accuracy)
         if self._changes is None:
             return whole
         seq = target.rows.seq[: whole.rows]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window
+from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window, set_whole
 
 Direction = Literal["min", "max"]
 MOST = 16
@@ -36,8 +36,7 @@ class TopKDominating:
     emit: Emit = "all"
 
     def __post_init__(self) -> None:
-        if isinstance(self.k, bool) or not isinstance(self.k, int) or self.k < 1:
-            raise QueryError(f"k is {self.k!r}", "a whole number of at least 1", "write k=10")
+        set_whole(self, "k", "k", 1, "write k=10")
         if not isinstance(self.window, (CountWindow, TimeWindow)):
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"

@@ -15,7 +15,7 @@ from skyband.kernels.field import (
     SLOTS,
     Field,
     choose_bounds,
-    roomier_field,
+    resized_field,
 )
 from skyband.kernels.jit import entry
 from skyband.order import Floats, Ints
@@ -24,6 +24,10 @@ from skyband.topk.algorithm import Algorithm, Setting
 
 CODED = -1
 """Where ``state.numbers`` holds the arrivals when codes were chosen."""
+
+
+_WASTED = 8  # slots per point held beyond which they are too many
+_LEAST = 1024  # slots that are never too many
 
 
 @entry
@@ -41,14 +45,17 @@ class WindowAlgorithm(Algorithm):
 
     attributes = True
 
-    @property
-    def accuracy(self) -> float:
-        """The share of the answer that is expected to be right."""
-        return 1.0
+    def accuracies(self, steps: Steps) -> Floats:
+        """Per step of the last push, the share of the answer that is expected to be right."""
+        return np.ones(len(steps.stop))
 
     def __init__(self, setting: Setting, width: int) -> None:
         self.width = width
         super().__init__(setting)
+
+    def least_room(self) -> int:
+        """Slots that there are at least."""
+        return 64
 
     @abstractmethod
     def resized(self, held: Field) -> None:
@@ -59,12 +66,15 @@ class WindowAlgorithm(Algorithm):
         """Codes have been chosen anew."""
 
     def welcome(self, scores: Floats, steps: Steps) -> None:
-        """Make room for as many points as arrive."""
+        """Make room for as many points as are held at a time, and give up much that is not used."""
+        del scores
         held: Field = self.state.held
-        room = int(held.numbers[NEXT] - held.numbers[OLDEST]) + len(scores)
-        bigger = roomier_field(held, room)
-        if bigger is not held:
-            self.resized(bigger)
+        before = np.concatenate([steps.base, steps.base + steps.stop[:-1]])[: len(steps.stop)]
+        most = (steps.base + steps.stop - np.minimum(steps.first, before)).max(initial=0)
+        room = max(int(most), int(held.numbers[NEXT] - held.numbers[OLDEST]), self.least_room())
+        slots = int(held.numbers[SLOTS])
+        if room > slots or (slots > _WASTED * room and slots > _LEAST):
+            self.resized(resized_field(held, room))
             self._coded()
 
     def take_over(self, other: WindowAlgorithm) -> None:

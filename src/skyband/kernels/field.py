@@ -60,11 +60,11 @@ def field(room: int, width: int) -> Field:
     )
 
 
-def roomier_field(old: Field, room: int) -> Field:
-    """The same points, coded anew, with room for at least ``room`` sequence numbers."""
+def resized_field(old: Field, room: int) -> Field:
+    """The same points, coded anew, with room for ``room`` sequence numbers, or those it holds."""
     width, slots, oldest, after = (int(old.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
-    new = field(room, width)
-    if int(new.numbers[SLOTS]) <= slots:
+    new = field(max(room, after - oldest), width)
+    if int(new.numbers[SLOTS]) == slots:
         return old
     seqs = np.arange(oldest, after, dtype=np.int64)
     more = int(new.numbers[SLOTS])
@@ -79,23 +79,20 @@ def choose_bounds(held: Field, sample: int = 65_536) -> None:
     """Choose bounds anew, so that codes are about equally frequent, and code every point again."""
     width, slots, oldest, after = (int(held.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
     blocks = int(held.numbers[BLOCKS])
-    if after == oldest:
+    slot = np.arange(oldest, after, dtype=np.int64) & (slots - 1)
+    slot = slot[~np.isnan(held.points[slot * width])]
+    if not len(slot):
         return
-    stride = max((after - oldest) // sample, 1)
-    slot = np.arange(oldest, after, stride, dtype=np.int64) & (slots - 1)
+    some = slot[:: max(len(slot) // sample, 1)]
     for at in range(width):
         column = np.ascontiguousarray(held.points.reshape(slots, width)[:, at])
-        seen = np.sort(column[slot])
-        seen = seen[: len(seen) - np.count_nonzero(np.isnan(seen))]
-        if not len(seen):
-            return
+        seen = np.sort(column[some])
         # the k-th bound is the smallest value of the k-th part
         places = np.arange(1, blocks, dtype=np.int64) * len(seen) // blocks
         bounds = seen[places]
         held.bounds[at * (blocks - 1) : (at + 1) * (blocks - 1)] = bounds
-        codes = np.searchsorted(bounds, column, side="right").astype(np.uint16)
-        codes[np.isnan(column)] = 0
-        held.codes[at * slots : (at + 1) * slots] = codes
+        held.codes[at * slots : (at + 1) * slots] = 0
+        held.codes[at * slots + slot] = np.searchsorted(bounds, column[slot], side="right")
 
 
 @lean

@@ -117,6 +117,33 @@ def credit(items: Tracked, held: Field, slot: int, amount: int, work: Ints) -> N
 
 
 @lean
+def outlived(items: Tracked, held: Field, seq: int, k: int, work: Ints) -> bool:
+    """Whether k later points among those tracked are no worse than this one: it is never an answer.
+
+    Each of them outranks it while it lives: by what it dominates, or, if equal, by age. O(m d).
+    """
+    room, width = len(items.seq), held.numbers[WIDTH]
+    slot = seq & (held.numbers[SLOTS] - 1)
+    start, found = 0, 0
+    while start < items.size[0] and found < k:
+        count = min(_CHUNK, items.size[0] - start)
+        no_worse = items.no_worse[:count]
+        seqs = items.seq[start : start + count]
+        for i in range(len(seqs)):
+            no_worse[i] = seqs[i] > seq
+        for at in range(width):
+            value = held.points[slot * width + at]
+            column = items.points[at * room + start : at * room + start + count]
+            for i in range(len(column)):
+                no_worse[i] &= column[i] <= value
+        for i in range(len(no_worse)):
+            found += no_worse[i]
+        start += count
+        work[COMPARISONS] += count * width
+    return found >= k
+
+
+@lean
 def rank_again(order: Ranked, items: Tracked, place: Ints, held: Field) -> None:
     """Bring a rank order of tracked points up to date, and forget those not tracked any more.
 

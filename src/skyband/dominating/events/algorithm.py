@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import ClassVar
 
 import numpy as np
 
 from skyband.dominating.contenders import State as Contending
-from skyband.dominating.contenders import contend
+from skyband.dominating.contenders import contend, floor_of
 from skyband.dominating.events import state as events
 from skyband.dominating.events.answers import enter, file, schedule
 from skyband.dominating.events.counting import count_anew
 from skyband.dominating.events.intervals import safe_until
 from skyband.dominating.events.loop import advance, leave_alone, renew_bounds
-from skyband.dominating.events.state import NOTHING, TOP, Samples, State, clock, mark
+from skyband.dominating.events.state import NOTHING, OBSOLETE, TOP, Samples, State, clock, mark
 from skyband.dominating.window import WindowAlgorithm, stale
 from skyband.errors import QueryError
 from skyband.kernels.bounds import bounds, cell_at, most, side_of
@@ -39,6 +40,7 @@ from skyband.kernels.work import counters
 from skyband.order import Floats
 from skyband.panes import Steps
 
+_MOST = 1 << 24  # answers at most: room for them is made at once
 _PER_CELL = 64  # points per cell of the grid
 _SHARE = 100  # of so many points one may be a candidate
 _SOON = 1000  # part of the window within which an event is near, at first
@@ -59,7 +61,12 @@ class EventAlgorithm(WindowAlgorithm):
 
     def new_state(self) -> State:  # noqa: D102
         setting, width = self.setting, self.width
-        held = field(64, width)
+        if setting.k > _MOST:
+            raise QueryError(
+                f"k is {setting.k:,} for {self.name}", f"{_MOST:,} at most", "use auto"
+            )
+        self._missed = np.zeros(0, np.int64)
+        held = field(self.least_room(), width)
         numbers = np.zeros(len(events.NUMBERS), np.int64)
         numbers[events.K] = setting.k
         numbers[events.FRESH] = 1
@@ -98,6 +105,16 @@ class EventAlgorithm(WindowAlgorithm):
         )
         return _rebuilt(state)
 
+    def least_room(self) -> int:
+        """Room for a whole count window at once if approximating: growing means starting anew.
+
+        So approximate answers of count windows do not depend on how a stream is cut into batches.
+        """
+        setting = self.setting
+        if setting.counted and (self.pruning or self.sample_size()):
+            return setting.size + setting.slide
+        return 64
+
     def sample_size(self) -> int:
         """Points in the sample of a cell; 0 for no samples."""
         return 0
@@ -108,7 +125,7 @@ class EventAlgorithm(WindowAlgorithm):
 
     def _share_kept(self) -> float:
         given = self.setting.options.get("obsolete", 1.0)
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 <= given <= 1:
+        if isinstance(given, bool) or not isinstance(given, Real) or not 0 <= float(given) <= 1:
             raise QueryError(
                 f"obsolete is {given!r}", "the share of obsolete events to keep, 0 to 1"
             )
@@ -118,7 +135,9 @@ class EventAlgorithm(WindowAlgorithm):
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
     ) -> int:
         assert attributes is not None
-        return advance(self.state, scores, attributes, steps, target, step)
+        if step == 0 and not self.state.numbers[events.TAKEN]:
+            self._missed = np.zeros(len(steps.stop), np.int64)
+        return advance(self.state, scores, attributes, steps, target, self._missed, step)
 
     def resized(self, held: Field) -> None:  # noqa: D102
         self.state = self.state._replace(held=held)
@@ -138,13 +157,12 @@ class EventAlgorithm(WindowAlgorithm):
         """Find the k best, and schedule events for all others from bounds of their scores."""
         state = self.state
         found = contend(state.held, self.setting.k, state.work)
-        _begin(state, found)
+        _begin(state, found, floor_of(found))
 
-    @property
-    def accuracy(self) -> float:
-        """The share of the answer that is expected to be right."""
-        missed = int(self.state.numbers[events.MISSED]) / 1000
-        return max(0.0, 1 - missed / self.setting.k)
+    def accuracies(self, steps: Steps) -> Floats:  # noqa: D102
+        del steps
+        found: Floats = np.maximum(1 - self._missed / (1000 * self.setting.k), 0.0)
+        return found
 
     @property
     def forgets(self) -> bool:
@@ -222,7 +240,7 @@ def _sort_into_cells(state: State) -> None:
 
 
 @entry
-def _begin(state: State, found: Contending) -> None:
+def _begin(state: State, found: Contending, floor: int) -> None:
     """Forget all events, take over the k best, and schedule an event for each other point."""
     held, numbers = state.held, state.numbers
     mask, k = held.numbers[SLOTS] - 1, numbers[events.K]
@@ -254,6 +272,11 @@ def _begin(state: State, found: Contending) -> None:
             file(state, seq, slot, found.items.score[found.place[slot]])
             continue
         score = most(found.limits, cell_at(held, slot, found.limits.side[0]))
+        if score >= floor:  # no contender all the same: k later ones are no worse
+            state.score[slot] = score
+            state.since[slot] = held.numbers[ARRIVED]
+            state.kind[slot] = OBSOLETE
+            continue
         schedule(state, seq, slot, score, safe_until(state, seq, slot, score))
 
 

@@ -26,6 +26,7 @@ from skyband.dominating.events.state import (
     FRESH,
     GAUGED,
     LOOKED,
+    MISSED,
     MOST_CANDIDATES,
     NEAR,
     NOTHING,
@@ -57,7 +58,7 @@ from skyband.kernels.field import (
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.tracked import credit, rank_again
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
-from skyband.order import Floats
+from skyband.order import Floats, Ints
 from skyband.panes import Steps
 
 _OFTEN, _SELDOM = 1000, 50  # times that bounds are counted meanwhile, few cells and many
@@ -67,14 +68,23 @@ _PART = 8  # part of the window whose replacement in one step makes starting ane
 
 @entry
 def advance(
-    state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
+    state: State,
+    scores: Floats,
+    attributes: Floats,
+    steps: Steps,
+    target: Out,
+    missed: Ints,
+    step: int,
 ) -> int:
-    """Take in a batch from a step on; return the step before which it must be started anew."""
+    """Take in a batch from a step on; return the step before which it must be started anew.
+
+    ``missed`` receives per step how many answers are expected to be missing, in thousandths.
+    """
     held, numbers = state.held, state.numbers
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
         if numbers[TAKEN] == 0:
-            if not steps.emit[step] or _part(state, steps.stop[step] - position):
+            if _part(state, steps.stop[step] - position):
                 numbers[FRESH] = 1
             while held.numbers[OLDEST] < min(steps.first[step], held.numbers[NEXT]):
                 _expire(state)
@@ -90,6 +100,7 @@ def advance(
             if state.top.size[0] < min(numbers[K], held.numbers[POINTS]):
                 numbers[FRESH] = 1  # nobody is left to examine: approximations may run dry
                 return step
+            missed[step] = numbers[MISSED]
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += state.top.size[0] + state.candidates.size[0]
             _report(state, target, step)
@@ -231,7 +242,7 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
 def leave_alone(state: State, slot: int) -> bool:
     """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
     state.work[EVENTS] += 1
-    if not state.numbers[PRUNING] or not full(state):
+    if not state.numbers[PRUNING] or not full(state) or state.numbers[BOUNDED] == NONE:
         return False
     k, width = state.numbers[K], state.held.numbers[WIDTH]
     first, last = state.best.score[0], state.best.score[k - 1]
