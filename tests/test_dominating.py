@@ -172,6 +172,20 @@ def test_any_stream_of_points(data):
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
+def test_windows_that_are_full_and_nearly_empty_by_turns(algorithm):
+    rng = np.random.default_rng(7)
+    times = np.repeat(np.arange(9), [3, 6, 71, 2, 5, 3, 1, 90, 3])
+    points = [(float(value),) for value in rng.integers(0, 40, len(times))]
+    monitor = DominatingMonitor(TopKDominating(3, [("a", "min")], last(time=1)), algorithm)
+    found = []
+    for now in range(9):
+        rows = np.flatnonzero(times == now)
+        column = np.array([points[row] for row in rows])
+        found += monitor.push(column, times=times[rows], ids=rows, watermark=now + 1)
+    same(answers(found), time_dominating(points, times.tolist(), 1, 1, 3, 0))
+
+
+@pytest.mark.parametrize("algorithm", EXACT)
 def test_snapshots_go_on_bit_for_bit(algorithm):
     chance = random.Random(1)
     query, ways = some_query(chance, 3, False, "changes")

@@ -55,6 +55,7 @@ _SHALLOW = 128  # part of the window by which the floor stays below the k-th sco
 _DEEP = 64  # the same for those that start from contenders
 _PART = 8  # part of the window whose replacement in one step calls for a recount
 _TOO_MUCH = 4  # times a recount's cost that contenders may cost before one
+_GROUND = -1  # a floor that every bound reaches, also those of cells without points
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
 
@@ -228,6 +229,9 @@ def _advance(
         if steps.emit[step]:
             _sort(state)
             if not _certain(state):
+                since = held.numbers[ARRIVED] - numbers[_CODED]
+                if _overworked(state) and 32 * since > held.numbers[POINTS]:
+                    numbers[_CODED] -= held.numbers[POINTS]  # new points may need other codes
                 if stale(held, numbers) or not _recount(state):
                     return step
                 _sort(state)
@@ -305,13 +309,24 @@ def _sort(state: State) -> None:
 
 
 @lean
+def _overworked(state: State) -> bool:
+    """Whether contenders have cost more than finding them anew would."""
+    held, numbers = state.held, state.numbers
+    if state.items.size[0] <= 4 * numbers[_K] + 64:
+        worked = numbers[_WORKED] // 4  # few: it is their coming and going that costs
+    else:
+        worked = numbers[_WORKED]
+    return worked > _TOO_MUCH * _READING * held.numbers[POINTS] > 64 * 1024
+
+
+@lean
 def _certain(state: State) -> bool:
     """Whether nobody but contenders can be an answer, and they are not too many to go on with."""
     held, numbers, k = state.held, state.numbers, state.numbers[_K]
-    size, points = state.items.size[0], held.numbers[POINTS]
-    if size > 4 * k + 64 and numbers[_WORKED] > _TOO_MUCH * _READING * points:
+    if _overworked(state):
         return False
-    if size == points or numbers[_FLOOR] == 0:  # below that floor is nobody
+    size, points = state.items.size[0], held.numbers[POINTS]
+    if size == points or numbers[_FLOOR] == _GROUND:
         return True
     if state.items.size[0] < k:
         return False
@@ -329,9 +344,9 @@ def _recount(state: State) -> bool:
     if items.size[0] < k and not _seed(state):
         return False
     _sort(state)
-    floor = 0
+    floor = _GROUND
     if items.size[0] >= k:
-        floor = max(int(state.order.score[k - 1]) - numbers[_SLACK], 0)
+        floor = max(int(state.order.score[k - 1]) - numbers[_SLACK], _GROUND)
     wanted = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
         slot = seq & mask
