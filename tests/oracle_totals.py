@@ -1,0 +1,72 @@
+"""The contract of totals, executable: add up each key of each window. Standard library only.
+
+Rows are (key, value, place): the place is the arrival number or the time. Values that are NULL
+(None) or NaN are left out; in count windows they hold their place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from fractions import Fraction
+
+from tests.oracle import Answer, best, ranks, time_windows
+
+
+def exact_sum(values):
+    """The sum, rounded once; None if it is not a number."""
+    infinite = {value for value in values if math.isinf(value)}
+    if infinite:
+        return infinite.pop() if len(infinite) == 1 else None
+    found = sum(map(Fraction, values))
+    try:
+        return float(found)
+    except OverflowError:
+        return math.copysign(math.inf, found)
+
+
+def total(by, values):
+    """What the values of a key come to."""
+    if by == "count":
+        return float(len(values))
+    if by in ("max", "min"):
+        return {"max": max, "min": min}[by](values)
+    found = exact_sum(values)
+    if by == "mean" and found is not None:
+        found /= len(values)
+    return found
+
+
+def best_keys(rows, by, k):
+    """The k best (total, key) of (key, value, place) triples."""
+    held = defaultdict(list)
+    newest = {}
+    for key, value, place in rows:
+        if ranks(value):
+            held[key].append(value)
+            newest[key] = max(newest.get(key, place), place)
+    totals = {key: total(by, values) for key, values in held.items()}
+    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k)
+
+
+def count_totals(keys, values, n, s, by, k, full=False):
+    """Every window over a sequence of rows, answered after every s arrivals."""
+    rows = list(zip(keys, values, range(len(keys)), strict=True))
+    return [
+        Answer(max(0, end - n), end, best_keys(rows[max(0, end - n) : end], by, k))
+        for end in range(s, len(rows) + 1, s)
+        if end >= n or not full
+    ]
+
+
+def time_totals(keys, values, times, size, slide, by, k, offset=0):
+    """Every window that holds a row."""
+    rows = list(zip(keys, values, times, strict=True))
+    return [
+        Answer(
+            window.start,
+            window.end,
+            best_keys([row for row in rows if window.start <= row[2] < window.end], by, k),
+        )
+        for window in time_windows(values, times, size, slide, 1, offset)
+    ]
