@@ -1,0 +1,31 @@
+"""Continuous top-k over incomplete streams: every algorithm of the field, one file each."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from skyband.errors import QueryError
+
+if TYPE_CHECKING:
+    from skyband.incomplete.query import TopKIncomplete
+    from skyband.topk.algorithm import Algorithm, Setting
+
+_CLASSES = {
+    "recompute": ("skyband.incomplete.recompute", "Recompute"),
+}
+
+ALGORITHMS = tuple(_CLASSES)
+"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+
+
+def build(name: str, setting: Setting, query: TopKIncomplete) -> Algorithm:
+    """Build an algorithm by name for a query; its kernels are imported only now."""
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise QueryError(
+            f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
+        )
+    module, cls = _CLASSES[name]
+    found: Any = getattr(import_module(module), cls)
+    built: Algorithm = found(setting, query)
+    return built

@@ -1,0 +1,118 @@
+"""Recompute: keep the window's rows and compute every object's score anew at every slide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.incomplete.query import TopKIncomplete
+from skyband.incomplete.rows import rows_of
+from skyband.kernels.emission import Out
+from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.panes import Steps
+from skyband.topk.algorithm import Algorithm, Setting
+
+
+class State(NamedTuple):
+    """The rows of the window, oldest first."""
+
+    seq: Ints
+    id: Ints
+    stream: Ints
+    value: Floats
+    work: Ints
+
+
+class Recompute(Algorithm):
+    """Maintains the rows of the window; every answer is computed from all of them.
+
+    Invariants: (1) the rows are exactly those of the window that have a value.
+
+    Complexity: O(n log n) per slide, space O(n). Takes any function as ``combine``.
+    """
+
+    name = "recompute"
+    attributes = True
+    state: State
+
+    def __init__(self, setting: Setting, query: TopKIncomplete) -> None:
+        self.query = query
+        super().__init__(setting)
+
+    def new_state(self) -> State:  # noqa: D102
+        none = np.empty(0, np.int64)
+        return State(none, none, none, np.empty(0), counters())
+
+    def run(  # noqa: D102
+        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
+    ) -> int:
+        assert attributes is not None
+        base = int(steps.base[0])
+        self._admit(base + np.arange(len(scores), dtype=np.int64), scores, attributes)
+        work = self.state.work
+        for at in range(step, len(steps.stop)):
+            self._expire(int(steps.first[at]))
+            if steps.emit[at]:
+                upto = int(np.searchsorted(self.state.seq, base + steps.stop[at]))
+                score, seq = self._best(upto)
+                size = int(target.rows.size[0])
+                target.rows.score[size : size + len(seq)] = score
+                target.rows.seq[size : size + len(seq)] = seq
+                target.rows.size[0] = size + len(seq)
+                work[[SLIDES, RESCANS]] += 1
+                work[[CANDIDATES, RESCANNED]] += upto
+            target.upto[at] = target.rows.size[0]
+        return len(steps.stop)
+
+    def _admit(self, seq: Ints, values: Floats, attributes: Floats) -> None:
+        state = self.state
+        stream, id = rows_of(attributes)
+        there = np.flatnonzero(~np.isnan(values))
+        self.state = State(
+            np.concatenate([state.seq, seq[there]]),
+            np.concatenate([state.id, id[there]]),
+            np.concatenate([state.stream, stream[there]]),
+            np.concatenate([state.value, values[there]]),
+            state.work,
+        )
+
+    def _expire(self, first: int) -> None:
+        gone = int(np.searchsorted(self.state.seq, first))
+        if gone:
+            seq, id, stream, value, work = self.state
+            self.state = State(seq[gone:], id[gone:], stream[gone:], value[gone:], work)
+
+    def _best(self, upto: int) -> tuple[Floats, Ints]:
+        """Scores and newest rows of the k best objects of the first ``upto`` rows."""
+        query, state = self.query, self.state
+        objects, of = np.unique(state.id[:upto], return_inverse=True)
+        stream, value = state.stream[:upto], state.value[:upto]
+        values = np.full((len(objects), len(query.streams)), -np.inf)
+        if query.most > 1:
+            values[:] = 0.0
+            np.add.at(values, (of, stream), value)
+        else:
+            np.maximum.at(values, (of, stream), value)
+        seen = np.zeros(values.shape, np.bool_)
+        seen[of, stream] = True
+        score = query.scores(np.where(seen, values, query.low))
+        newest = np.zeros(len(objects), np.int64)
+        np.maximum.at(newest, of, state.seq[:upto])
+        order = np.lexsort((-newest, -score))[: self.setting.k]
+        return score[order], newest[order]
+
+    def kept(self) -> Ints:  # noqa: D102
+        return self.state.seq.copy()
+
+    @property
+    def work(self) -> Ints:  # noqa: D102
+        return self.state.work
+
+    def check_invariants(self, alive: Mapping[int, Any]) -> None:
+        """``alive``: the id, stream number and value of each row of the window."""
+        state = self.state
+        rows = zip(state.id.tolist(), state.stream.tolist(), state.value.tolist(), strict=True)
+        assert dict(zip(state.seq.tolist(), rows, strict=True)) == dict(alive), "1"

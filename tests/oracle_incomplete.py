@@ -1,0 +1,71 @@
+"""The contract of incomplete streams: every object's score from the rows of each window.
+
+Standard library only; imports nothing of Skyband. Rows are (id, stream, value, place), the place
+being the arrival number or the time, streams numbers; a value of None or NaN tells nothing.
+"""
+
+from __future__ import annotations
+
+from tests.oracle import Answer, ranks
+
+
+def score(values, combine, low):
+    """One score of the values by stream; what was not seen counts as the lowest bound."""
+    full = [values.get(stream, bound) for stream, bound in enumerate(low)]
+    if combine == "min":
+        return min(full)
+    if combine == "max":
+        return max(full)
+    weights = [1.0] * len(low) if combine == "sum" else combine
+    total = full[0] * weights[0]
+    for value, weight in zip(full[1:], weights[1:], strict=True):
+        total += value * weight
+    return total
+
+
+def best_objects(rows, k, combine, low, repeats):
+    """The k best (score, id) of the rows of one window."""
+    values, newest = {}, {}
+    for id, stream, value, place in rows:
+        mine = values.setdefault(id, {})
+        if stream in mine:
+            value = mine[stream] + value if repeats == "sum" else max(mine[stream], value)
+        mine[stream] = value
+        newest[id] = max(newest.get(id, place), place)
+    order = sorted(
+        ((score(mine, combine, low), newest[id], id) for id, mine in values.items()), reverse=True
+    )
+    return tuple((found, id) for found, _, id in order[:k])
+
+
+def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
+    """Every count window over rows (id, stream, value)."""
+    answers = []
+    for end in range(s, len(rows) + 1, s):
+        if full and end < n:
+            continue
+        start = max(0, end - n)
+        window = [(*rows[at], at) for at in range(start, end) if ranks(rows[at][2])]
+        answers.append(Answer(start, end, best_objects(window, k, combine, low, repeats)))
+    return answers
+
+
+def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", offset=0):
+    """Every time window that holds a row."""
+    there = [(*row, time) for row, time in zip(rows, times, strict=True) if ranks(row[2])]
+    ends = set()
+    for *_, time in there:
+        end = offset + ((time - offset) // slide + 1) * slide
+        while end - size <= time:
+            ends.add(end)
+            end += slide
+    return [
+        Answer(
+            end - size,
+            end,
+            best_objects(
+                [row for row in there if end - size <= row[3] < end], k, combine, low, repeats
+            ),
+        )
+        for end in sorted(ends)
+    ]
