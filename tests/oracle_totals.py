@@ -22,7 +22,7 @@ def exact_sum(values):
     try:
         return float(found)
     except OverflowError:
-        return math.copysign(math.inf, found)
+        return math.inf if found > 0 else -math.inf
 
 
 def total(by, values):
