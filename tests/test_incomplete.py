@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -39,6 +41,16 @@ def some_rows(chance, rows, width, repeats, low=0.0):
         value = low + chance.randrange(LEVELS + 1) / LEVELS
         found.append((id, stream, float("nan") if chance.random() < 0.05 else value))
     return found
+
+
+def at_most(rows, most):
+    """Rows of which no object has more than so many in one stream; whole slides of them."""
+    times, found = Counter(), []
+    for row in rows:
+        times[row[:2]] += 1
+        if times[row[:2]] <= most:
+            found.append(row)
+    return found[: len(found) // 70 * 70]
 
 
 def some_query(chance, width, timed, emit="all", repeats=None):
@@ -78,9 +90,9 @@ def wanted_counted(query, rows):
     return count_incomplete(rows, window.size, window.slide, k, *rest, full=window.full)
 
 
-def alive(rows, end, size):
-    """The rows of the window that ends after so many rows, as invariants are checked against."""
-    return {at: rows[at] for at in range(max(0, end - size), end) if rows[at][2] == rows[at][2]}
+def so_far(rows, end):
+    """The rows up to here, as invariants are checked against."""
+    return dict(enumerate(rows[:end]))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -97,7 +109,7 @@ def test_count_windows(algorithm, emit, seed):
     for low, high in batches(len(rows), [chance.randrange(200) for _ in range(6)]):
         found += monitor.push(ids[low:high], streams[low:high], values[low:high])
         if high and high % window.slide == 0:
-            monitor.algorithm.check_invariants(alive(rows, high, window.size))
+            monitor.algorithm.check_invariants(so_far(rows, high))
     wanted = wanted_counted(query, rows)
     if emit == "changes":
         assert reports(found) == changes(wanted, window.slide)
@@ -125,6 +137,23 @@ def test_time_windows_in_any_order(algorithm, seed):
     same(answers(monitor.finish()), wanted)
 
 
+@pytest.mark.parametrize("slack", [0, 0.25, 3])
+@pytest.mark.parametrize("repeats", ["none", "max", ("sum", 3)])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_k_dominance_set_of_longer_windows(slack, repeats, seed):
+    chance = random.Random(seed)
+    query = replace(some_query(chance, 3, False, repeats=repeats), window=last(count=90, slide=7))
+    rows = some_rows(chance, 560, 3, repeats, float(query.low[0]))
+    if isinstance(repeats, tuple):
+        rows = at_most(rows, repeats[1])
+    ids, streams, values = columns(rows)
+    monitor, found = IncompleteMonitor(query, "eaa", options={"slack": slack}), []
+    for low in range(0, len(rows), 70):
+        found += monitor.push(ids[low : low + 70], streams[low : low + 70], values[low : low + 70])
+        monitor.algorithm.check_invariants(so_far(rows, min(low + 70, len(rows))))
+    same(answers(found), wanted_counted(query, rows))
+
+
 @given(data=st.data())
 def test_any_stream(data):
     width = data.draw(st.integers(1, 3))
@@ -148,7 +177,7 @@ def test_any_stream(data):
             found += monitor.push(ids[low:high], streams[low:high], values[low:high])
             low = high
             if high and high % slide == 0:
-                monitor.algorithm.check_invariants(alive(rows, high, size))
+                monitor.algorithm.check_invariants(so_far(rows, high))
         same(answers(found), wanted)
 
 
@@ -234,6 +263,21 @@ def test_mistakes_in_queries_are_told(options, said):
     usual = {"k": 1, "streams": ["a", "b"], "window": last(count=5)}
     with pytest.raises(QueryError, match=said):
         TopKIncomplete(**usual | options)
+
+
+def test_functions_and_huge_answers_are_recomputed():
+    window = last(count=9)
+    for query in (
+        TopKIncomplete(1, ["a"], window, combine=lambda values: values[:, 0]),
+        TopKIncomplete(1 << 30, ["a"], last(time=9)),
+    ):
+        assert IncompleteMonitor(query).plan.algorithm == "recompute"
+        with pytest.raises(QueryError, match="use recompute"):
+            IncompleteMonitor(query, "eaa")
+    query = TopKIncomplete(1, ["a"], window)
+    assert IncompleteMonitor(query).plan.algorithm == "eaa"
+    with pytest.raises(QueryError, match="slack is -1"):
+        IncompleteMonitor(query, "eaa", options={"slack": -1})
 
 
 def test_mistakes_in_rows_are_told():

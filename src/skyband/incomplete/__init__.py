@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "recompute": ("skyband.incomplete.recompute", "Recompute"),
+    "eaa": ("skyband.incomplete.eaa", "Eaa"),
 }
 
 ALGORITHMS = tuple(_CLASSES)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skyband.incomplete.checking import window_rows
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.rows import rows_of
 from skyband.kernels.emission import Out
@@ -112,7 +113,9 @@ class Recompute(Algorithm):
         return self.state.work
 
     def check_invariants(self, alive: Mapping[int, Any]) -> None:
-        """``alive``: the id, stream number and value of each row of the window."""
+        """``alive``: the id, stream number and value of each row so far, of a count window."""
         state = self.state
         rows = zip(state.id.tolist(), state.stream.tolist(), state.value.tolist(), strict=True)
-        assert dict(zip(state.seq.tolist(), rows, strict=True)) == dict(alive), "1"
+        assert dict(zip(state.seq.tolist(), rows, strict=True)) == window_rows(
+            alive, self.setting.size
+        ), "1"
