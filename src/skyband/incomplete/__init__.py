@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _CLASSES = {
     "recompute": ("skyband.incomplete.recompute", "Recompute"),
+    "sla": ("skyband.incomplete.sla", "Sla"),
     "eaa": ("skyband.incomplete.eaa", "Eaa"),
 }
 

@@ -6,14 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, WIDTH, join, score_at
+from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, ROUNDING, WIDTH, join, score_at
 from skyband.kernels.jit import lean
 from skyband.kernels.objects import FIRST, LAST, NONE, OBJECTS, Store
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints
 
 _NEVER = 1 << 62
-_ROUNDING = 1e-9  # sums of repeated values are exact up to this share
 
 
 class Sweep(NamedTuple):
@@ -184,7 +183,7 @@ def _keep_instances(held: Store, room: Sweep, low: int, high: int, threshold: fl
             continue
         best = _best(held, room, one)
         if by.numbers[REPEATS] == ADD:
-            best += _ROUNDING * (abs(best) + abs(threshold))
+            best += ROUNDING * (abs(best) + abs(threshold))
         if not threshold > best:
             room.since[one] = until
             kept += 1

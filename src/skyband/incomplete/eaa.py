@@ -14,7 +14,7 @@ from skyband.errors import QueryError
 from skyband.incomplete.checking import check_dominance
 from skyband.incomplete.dominance import Sweep, roomier_sweep, sweep, sweeping
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import rows_of
+from skyband.incomplete.rows import batch_of
 from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
 from skyband.kernels.emission import Emission, Out, emission, report, skip
 from skyband.kernels.jit import entry, lean
@@ -23,16 +23,14 @@ from skyband.kernels.objects import (
     LAST,
     NONE,
     OBJECTS,
+    Batch,
     Store,
-    append,
-    drop_oldest,
     enlarged,
-    find,
     rescore,
     store,
     tidy,
 )
-from skyband.kernels.view import View, falls_short, fill, offer, unlist, view
+from skyband.kernels.view import View, admit, dismiss, falls_short, fill, view
 from skyband.kernels.work import (
     CANDIDATES,
     DELETIONS,
@@ -122,8 +120,7 @@ class Eaa(StoreAlgorithm):
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
     ) -> int:
         assert attributes is not None
-        stream, id = rows_of(attributes)
-        return _advance(self.state, Batch(scores, stream, id), steps, target, step)
+        return _advance(self.state, batch_of(scores, attributes), steps, target, step)
 
     def make_room(self, arriving: int) -> None:  # noqa: D102
         held = self.state.held
@@ -150,14 +147,6 @@ class Eaa(StoreAlgorithm):
         objects = int(held.numbers[OBJECTS])
         seen = held.objects.seen[: objects * width].reshape(objects, width)
         return dict(zip(held.objects.id[:objects].tolist(), seen.tolist(), strict=True))
-
-
-class Batch(NamedTuple):
-    """The rows of a push."""
-
-    value: Floats
-    stream: Ints
-    id: Ints
 
 
 @entry
@@ -213,28 +202,17 @@ def _lacks_room(held: Store, arriving: int) -> bool:
 @lean
 def _expire(state: State, window: int) -> None:
     """Rows whose last window is before this one leave."""
-    held, objects = state.held, state.held.objects
+    held = state.held
     while held.numbers[FIRST] < held.numbers[LAST]:
-        gone = held.numbers[FIRST]
-        if held.rows.until[gone] >= window:
+        if held.rows.until[held.numbers[FIRST]] >= window:
             return
-        one = held.rows.owner[gone]
-        if objects.listed[one] == 1:
-            unlist(state.seen, held, one)
-        drop_oldest(held)
-        if objects.newest[one] != NONE:
-            offer(state.seen, held, one)
+        dismiss(state.seen, held)
         state.numbers[_KEPT] -= 1
 
 
 @lean
 def _insert(state: State, batch: Batch, at: int, seq: int, until: int) -> None:
-    held = state.held
-    one = find(held, batch.id[at])
-    if held.objects.listed[one] == 1:
-        unlist(state.seen, held, one)
-    append(held, one, batch.stream[at], batch.value[at], seq, until)
-    offer(state.seen, held, one)
+    admit(state.seen, state.held, batch, at, seq, until)
     state.numbers[_UNSETTLED] += 1
     state.numbers[_KEPT] += 1
     state.work[INSERTIONS] += 1

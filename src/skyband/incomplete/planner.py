@@ -5,7 +5,7 @@ from __future__ import annotations
 from skyband.incomplete.query import TopKIncomplete
 from skyband.planner import Plan
 
-MOST = 1 << 22
+MOST = 1 << 20
 """Answers at most, beyond which everything is computed anew."""
 
 

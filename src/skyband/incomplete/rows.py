@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.kernels.objects import Batch
 from skyband.order import Floats, Ints
 
 
@@ -16,3 +17,8 @@ def rows_of(matrix: Floats) -> tuple[Ints, Ints]:
     """The stream numbers and ids of a matrix that :func:`beside` made."""
     stream = matrix[:, 0].astype(np.int64)
     return stream, np.ascontiguousarray(matrix[:, 1]).view(np.int64)
+
+
+def batch_of(values: Floats, matrix: Floats) -> Batch:
+    """The rows of a push, as kernels take them."""
+    return Batch(values, *rows_of(matrix))

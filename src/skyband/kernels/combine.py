@@ -11,6 +11,7 @@ from skyband.order import Floats, Ints
 
 SUM, LEAST, LARGEST = 0, 1, 2  # how attributes make a score
 ONCE, MAX, ADD = 0, 1, 2  # what becomes of several values of one attribute
+ROUNDING = 1e-9  # sums of repeated values are exact up to this share
 HOW, REPEATS, MOST, WIDTH = 0, 1, 2, 3
 
 

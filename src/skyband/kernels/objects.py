@@ -21,6 +21,14 @@ FIRST, LAST, OBJECTS = 0, 1, 2
 NONE = -1
 
 
+class Batch(NamedTuple):
+    """Rows that arrive; a value of NaN tells nothing."""
+
+    value: Floats
+    stream: Ints
+    id: Ints
+
+
 class Rows(NamedTuple):
     """Rows, oldest first; an owner of ``NONE`` marks a row that :func:`tidy` is to drop."""
 

@@ -7,7 +7,17 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.jit import lean
-from skyband.kernels.objects import NONE, OBJECTS, Store, newest_seq
+from skyband.kernels.objects import (
+    FIRST,
+    NONE,
+    OBJECTS,
+    Batch,
+    Store,
+    append,
+    drop_oldest,
+    find,
+    newest_seq,
+)
 from skyband.kernels.ranked import Ranked, better, place_of, ranked
 from skyband.order import Floats, Ints
 
@@ -110,3 +120,24 @@ def follow(seen: View, held: Store) -> None:
     """Objects, but no rows of listed ones, have been moved by :func:`tidy`. O(room)."""
     for at in range(seen.best.size[0]):
         seen.owner[at] = held.moved[seen.owner[at]]
+
+
+@lean
+def admit(seen: View, held: Store, batch: Batch, at: int, seq: int, until: int) -> None:
+    """Add a row of a batch to the store; the view follows."""
+    one = find(held, batch.id[at])
+    if held.objects.listed[one] == 1:
+        unlist(seen, held, one)
+    append(held, one, batch.stream[at], batch.value[at], seq, until)
+    offer(seen, held, one)
+
+
+@lean
+def dismiss(seen: View, held: Store) -> None:
+    """Remove the oldest row, which has expired, from the store; the view follows."""
+    one = held.rows.owner[held.numbers[FIRST]]
+    if held.objects.listed[one] == 1:
+        unlist(seen, held, one)
+    drop_oldest(held)
+    if held.objects.newest[one] != NONE:
+        offer(seen, held, one)
