@@ -78,7 +78,7 @@ class Eaa(StoreAlgorithm):
     With ``repeats="max"`` a value may be seen again, so nothing is known for sure: there, the best
     score of a row is what the object can reach while that very row matters.
 
-    Options: ``slack`` (0.25), the share of rows that may arrive before the next sweep. With 0 there
+    Options: ``slack`` (0.5), the share of rows that may arrive before the next sweep. With 0 there
     is one at every answer, and what is kept then is the k dominance set and nothing else.
 
     Invariants: (1) the rows kept are rows of the window; (2) an instance that is not kept has k
@@ -97,7 +97,7 @@ class Eaa(StoreAlgorithm):
     state: State
 
     def __init__(self, setting: Setting, query: TopKIncomplete) -> None:
-        slack = setting.options.get("slack", 0.25)
+        slack = setting.options.get("slack", 0.5)
         if not isinstance(slack, (int, float)) or isinstance(slack, bool) or not 0 <= slack <= 10:
             raise QueryError(f"slack is {slack!r}", "a number from 0 to 10", "leave it out")
         self._slack = float(slack)
@@ -125,14 +125,13 @@ class Eaa(StoreAlgorithm):
     def make_room(self, arriving: int) -> None:  # noqa: D102
         held = self.state.held
         kept = int(held.numbers[LAST] - held.numbers[FIRST])
-        room = kept + kept // 2 + arriving + SMALL
+        room = kept + arriving + 2 * int(self.state.numbers[_WORTH]) + kept // 4 + SMALL
         larger = enlarged(held, room)
         tidy(larger)
         width = len(self.query.streams)
         self.state = self.state._replace(
             held=larger, room=roomier_sweep(self.state.room, room, width)
         )
-        _settle(self.state)
 
     def check_invariants(self, alive: Mapping[int, Any]) -> None:
         """``alive``: the id, stream number and value of each row so far, of a count window."""
@@ -157,7 +156,7 @@ def _advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -
     while step < len(steps.stop):
         if _lacks_room(held, steps.stop[step] - position):
             _settle(state)
-            if _lacks_room(held, steps.stop[step] - position):
+            if _lacks_room(held, steps.stop[step] - position + numbers[_WORTH]):
                 return step
         _expire(state, steps.window[step])
         until = steps.window[step] - 1 + numbers[_SPAN]
