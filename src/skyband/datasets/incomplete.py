@@ -1,0 +1,87 @@
+"""Incomplete streams: objects of which one attribute at a time is seen, each in its own stream."""
+
+from __future__ import annotations
+
+import random
+from typing import NamedTuple
+
+import numpy as np
+
+from skyband.errors import QueryError
+from skyband.order import Floats, Ints
+
+_TRIES = 8  # random picks before all candidates are looked at
+
+
+class Sightings(NamedTuple):
+    """Rows in order of arrival: an object, the number of a stream, and a value from 0 to 1."""
+
+    id: Ints
+    stream: Ints
+    value: Floats
+
+
+def sightings(
+    rows: int, streams: int = 3, xi: float = 0.5, memory: int = 100, seed: int = 0
+) -> Sightings:
+    """Streams that take turns; no object comes twice in one of them.
+
+    With probability ``xi`` a stream repeats an object that is among the last ``memory`` of another
+    stream and has not come in this one; otherwise, or if there is none, the object is new. Values
+    are uniform.
+
+    Complexity: O(1) a row, in plain Python; memory for each object.
+
+    Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: the paper does not say which
+    values objects have, nor how streams alternate; these are ours.
+
+    >>> found = sightings(6, streams=2, xi=1.0)
+    >>> found.stream.tolist(), found.id.tolist()
+    ([0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2])
+    """
+    if not 0 <= xi <= 1:
+        raise QueryError(f"xi is {xi!r}", "a probability", "write xi=0.5")
+    if streams < 1 or memory < 1 or rows < 0:
+        raise QueryError(
+            f"{rows} rows of {streams} streams with a memory of {memory}",
+            "one stream and a memory of one at least",
+            "write streams=3, memory=100",
+        )
+    chance = random.Random(seed)
+    id = np.empty(rows, np.int64)
+    recent: list[list[int]] = [[] for _ in range(streams)]
+    came: list[int] = []  # per object: the streams in which it came, as bits
+    for at in range(rows):
+        stream = at % streams
+        found = -1
+        if streams > 1 and chance.random() < xi:
+            found = _pick(chance, recent, came, stream)
+        if found < 0:
+            found = len(came)
+            came.append(0)
+        came[found] |= 1 << stream
+        mine = recent[stream]
+        if len(mine) < memory:
+            mine.append(found)
+        else:
+            mine[at // streams % memory] = found
+        id[at] = found
+    value = np.random.default_rng(seed).random(rows)
+    return Sightings(id, np.arange(rows, dtype=np.int64) % streams, value)
+
+
+def _pick(chance: random.Random, recent: list[list[int]], came: list[int], stream: int) -> int:
+    """A recent object of another stream that has not come in this one, -1 if there is none."""
+    others = [one for at, one in enumerate(recent) if at != stream and one]
+    held = sum(map(len, others))
+    for _ in range(_TRIES if held else 0):
+        place = chance.randrange(held)
+        for other in others:
+            if place < len(other):
+                break
+            place -= len(other)
+        found = other[place]
+        if not came[found] >> stream & 1:
+            return found
+    left = [found for other in others for found in other if not came[found] >> stream & 1]
+    return chance.choice(left) if left else -1
