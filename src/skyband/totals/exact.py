@@ -119,7 +119,7 @@ def rounded(limbs: Ints, at: int, size: int, lowest: int, scratch: Ints) -> floa
     exponent = (lowest + top) * _BITS + width - 53 - 1074
     if exponent > 971 or (exponent == 971 and result == 1 << 53):
         return sign * math.inf
-    return sign * math.ldexp(float(result), exponent)
+    return sign * math.ldexp(float(result), int(exponent))
 
 
 @lean

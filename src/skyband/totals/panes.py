@@ -12,18 +12,30 @@ import numpy as np
 from skyband.directory import Directory
 from skyband.kernels.emission import Out, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.work import CANDIDATES, EVENTS, INSERTIONS, SLIDES
+from skyband.kernels.work import CANDIDATES, EVENTS, INSERTIONS, RESCANS, SLIDES
 from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm, Setting
 from skyband.totals.exact import OFTEN, add, carry, is_infinite, limbs_for, rounded
-from skyband.totals.keys import hashes, slot_of
-from skyband.totals.standings import leave, stand, write_best
+from skyband.totals.slots import CHANGED, KEY, LATEST, SEEN, STRIDE, TOTAL, USED, hashes, slot_of
+from skyband.totals.standings import (
+    BAR,
+    BELOW,
+    OUT,
+    RANKED,
+    SIZE,
+    bar_is_due,
+    leave,
+    set_bar,
+    stand,
+    write_best,
+)
 from skyband.totals.state import (
     COUNTS,
     EXTREMES,
     INFINITE,
     KIND,
+    LARGEST,
     LIMBS,
     LOWEST,
     MEANS,
@@ -35,6 +47,7 @@ from skyband.totals.state import (
     ROWS,
     SIGN,
     SUMS,
+    TAIL,
     TOUCHED,
     WIDTH,
     K,
@@ -64,8 +77,8 @@ class PaneTotals(Algorithm):
     Keys whose totals changed are ranked anew when the window is answered.
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
-    to; (2) totals are sums over entries alive, or the largest of them; (3) the standings are a heap
-    of every key that has a total.
+    to; (2) totals are sums over entries alive, or the largest of them; (3) every key that has a
+    total is ranked: in a heap if it is at or above the bar.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
     went, and O(k log k); space O(entries + n), n being the keys of the window.
@@ -112,11 +125,8 @@ class PaneTotals(Algorithm):
 
     def kept(self) -> Ints:
         """The newest row of each key."""
-        used = int(self.state.keys.size[0])
-        alive = self.state.totals.latest[:used] >= self.state.numbers[OLDEST]
-        ranked = self.state.standings.place[:used] >= 0
-        seen = self.state.totals.seen[:used][alive]
-        return np.union1d(seen, self.state.standings.seq[:used][ranked])
+        rows = self.state.slots.rows()
+        return np.sort(rows[rows[:, LATEST] >= self.state.numbers[OLDEST], SEEN])
 
     @property
     def work(self) -> Ints:  # noqa: D102
@@ -140,31 +150,34 @@ class PaneTotals(Algorithm):
             signed = value * self._kind[1]
             highest[key] = max(highest.get(key, signed), signed)
         counted: Counter[int] = Counter()
+        cells = state.slots.rows()
         for at in living:
-            counted[int(state.keys.key[entries.slot[at]])] += int(sums[at, ROWS])
+            counted[int(cells[entries.slot[at], KEY])] += int(sums[at, ROWS])
         assert counted == rows, "1: entries are not the window's rows"
-        totals = state.totals.sums.reshape(-1, width)
         unit = Fraction(2) ** (32 * int(numbers[LOWEST]) - 1074)
-        for slot in range(int(state.keys.size[0])):
-            key = int(state.keys.key[slot])
-            assert int(totals[slot, ROWS]) == rows[key], f"2: rows of {key}"
+        for slot in range(len(cells)):
+            key = int(cells[slot, KEY])
+            assert int(cells[slot, TOTAL + ROWS]) == rows[key], f"2: rows of {key}"
             if kind in (SUMS, MEANS):
-                limbs = totals[slot, LIMBS:].tolist()
+                limbs = cells[slot, TOTAL + LIMBS :].tolist()
                 found = unit * sum(limb << (32 * at) for at, limb in enumerate(limbs))
                 assert found == exact.get(key, 0), f"2: sum of {key}"
             if kind == EXTREMES and rows[key]:
-                first = int(state.totals.largest[slot])
+                first = int(cells[slot, LARGEST])
                 assert first >= numbers[OLDEST], f"2: maximum of {key} has expired"
                 assert entries.value[first & entries.mask[0]] == highest[key], f"2: max of {key}"
         held = state.standings
-        size = int(held.size[0])
-        order = [(float(held.score[slot]), int(held.seq[slot])) for slot in held.heap[:size]]
-        for at in range(size):
-            assert held.place[held.heap[at]] == at, "3: a slot does not know its place"
-            assert at == 0 or order[at] < order[(at - 1) // 2], "3: not a heap"
-        there = {int(state.keys.key[slot]) for slot in held.heap[:size]}
-        assert there <= set(rows), "3: a key without rows is ranked"
-        assert len(there) == size, "3: a key is ranked twice"
+        size, used = int(held.numbers[SIZE]), len(cells)
+        order = [(_total_of(state, slot), int(cells[slot, SEEN])) for slot in range(used)]
+        for at, slot in enumerate(held.heap[:size]):
+            assert held.place[slot] == at, "3: a slot does not know its place"
+            assert at == 0 or order[slot] < order[held.heap[(at - 1) // 2]], "3: not a heap"
+        bar = (float(held.bar[0]), int(held.numbers[BAR]))
+        for slot in range(used):
+            assert held.place[slot] == OUT or rows[int(cells[slot, KEY])], "3: a key is gone"
+            above = held.place[slot] != OUT and order[slot] >= bar
+            assert above == (held.place[slot] > BELOW), "3: a key on the wrong side of the bar"
+        assert int((held.place != OUT).sum()) == held.numbers[RANKED], "3: keys are miscounted"
 
 
 Rows = tuple[Ints, Ints, Floats, Ints]  # keys, their hashes, values, the bits of values
@@ -184,9 +197,11 @@ def _advance(state: State, rows: Rows, steps: Steps, target: Out, step: int) -> 
         if steps.emit[step]:
             _close(state)
             _settle(state)
+            if bar_is_due(state.standings, numbers[K]):
+                _set_bar(state)
             write_best(state.standings, numbers[K], target, step)
             state.work[SLIDES] += 1
-            state.work[CANDIDATES] += state.standings.size[0]
+            state.work[CANDIDATES] += state.standings.numbers[RANKED]
         else:
             skip(target, step)
         step += 1
@@ -197,12 +212,11 @@ def _advance(state: State, rows: Rows, steps: Steps, target: Out, step: int) -> 
 def _take(state: State, rows: Rows, base: int, stop: int, pane: int) -> bool:
     """Add rows up to ``stop`` to the entries of a pane; False if room ran out before."""
     keys, hashed, values, bits = rows
-    numbers, entries, totals = state.numbers, state.entries, state.totals
+    numbers, entries, slots = state.numbers, state.entries, state.slots
     position = numbers[POSITION]
     if position < stop and numbers[PANE] != pane:
         _close(state)
         numbers[PANE] = pane
-        numbers[PANE_FROM] = numbers[NEXT]
     kind, sign, width, lowest = numbers[KIND], numbers[SIGN], numbers[WIDTH], numbers[LOWEST]
     mask, begin = entries.mask[0], numbers[PANE_FROM]
     while position < stop:
@@ -210,35 +224,40 @@ def _take(state: State, rows: Rows, base: int, stop: int, pane: int) -> bool:
         if value != value:  # NaN holds its place only
             position += 1
             continue
-        slot = slot_of(state.keys, keys[position], hashed[position])
+        slot = slot_of(slots, keys[position], hashed[position])
         if slot < 0:
-            numbers[POSITION] = position
-            return False
-        number = totals.latest[slot]
-        at = number & mask
+            break
+        row = slot * slots.numbers[STRIDE]
+        number = slots.cells[row + LATEST]
         if number < begin:
             number = numbers[NEXT]
             if number - numbers[OLDEST] > mask:
-                numbers[POSITION] = position
-                return False
-            numbers[NEXT] = number + 1
-            totals.latest[slot] = number
-            at = number & mask
-            entries.slot[at] = slot
-            entries.born[at] = base + position
-            for column in range(at * width, at * width + width):
-                entries.sums[column] = 0
-            if kind == EXTREMES:
-                entries.value[at] = -np.inf
-        totals.seen[slot] = base + position
-        entries.sums[at * width] += 1
+                break
+            slots.cells[row + LATEST] = number
+            _begin(state, number & mask, slot, base + position)
+        at = number & mask
+        slots.cells[row + SEEN] = base + position
+        entries.sums[at * width + ROWS] += 1
         if kind == EXTREMES:
             entries.value[at] = max(entries.value[at], value * sign)
         elif kind != COUNTS:
             _add(entries.sums, at * width, width, lowest, bits[position])
         position += 1
     numbers[POSITION] = position
-    return True
+    return position >= stop
+
+
+@lean
+def _begin(state: State, at: int, slot: int, seq: int) -> None:
+    """Begin the next entry, of nothing."""
+    entries, width = state.entries, state.numbers[WIDTH]
+    state.numbers[NEXT] += 1
+    entries.slot[at] = slot
+    entries.born[at] = seq
+    for column in range(at * width, at * width + width):
+        entries.sums[column] = 0
+    if state.numbers[KIND] == EXTREMES:
+        entries.value[at] = -np.inf
 
 
 @lean
@@ -253,99 +272,122 @@ def _add(sums: Ints, at: int, width: int, lowest: int, bits: int) -> None:
 
 
 @lean
-def _touch(state: State, slot: int) -> None:
-    if state.totals.changed[slot] == 0:
-        state.totals.changed[slot] = 1
-        state.totals.touched[state.numbers[TOUCHED]] = slot
+def _touch(state: State, slot: int, row: int) -> None:
+    """Note that a total has changed."""
+    if state.slots.cells[row + CHANGED] == 0:
+        state.slots.cells[row + CHANGED] = 1
+        state.touched[state.numbers[TOUCHED]] = slot
         state.numbers[TOUCHED] += 1
 
 
 @lean
 def _close(state: State) -> None:
     """Add the open pane to the totals."""
-    numbers, entries, totals = state.numbers, state.entries, state.totals
+    numbers, entries, cells = state.numbers, state.entries, state.slots.cells
     kind, width, mask = numbers[KIND], numbers[WIDTH], entries.mask[0]
+    stride = state.slots.numbers[STRIDE]
     for number in range(numbers[PANE_FROM], numbers[NEXT]):
         at = number & mask
-        slot = entries.slot[at]
+        row = entries.slot[at] * stride
         if width > LIMBS:
             carry(entries.sums, at * width + LIMBS, width - LIMBS)
         for column in range(width):
-            totals.sums[slot * width + column] += entries.sums[at * width + column]
+            cells[row + TOTAL + column] += entries.sums[at * width + column]
         if kind == EXTREMES:
-            _link(state, number, slot)
-        _touch(state, slot)
+            _link(state, number, row)
+        _touch(state, entries.slot[at], row)
     state.work[INSERTIONS] += numbers[NEXT] - numbers[PANE_FROM]
     numbers[PANE_FROM] = numbers[NEXT]
 
 
 @lean
-def _link(state: State, number: int, slot: int) -> None:
+def _link(state: State, number: int, row: int) -> None:
     """Let an entry follow the older ones of its key that are larger; forget the others."""
-    entries, totals, oldest = state.entries, state.totals, state.numbers[OLDEST]
+    entries, cells, oldest = state.entries, state.slots.cells, state.numbers[OLDEST]
     mask = entries.mask[0]
     value = entries.value[number & mask]
-    older = totals.tail[slot]
+    # a key without older rows has nothing to follow, whatever stands in its row
+    older = cells[row + TAIL] if cells[row + TOTAL + ROWS] > entries.sums[number & mask] else -1
     while older >= oldest and entries.value[older & mask] <= value:
         older = entries.older[older & mask]
     if older < oldest:
-        totals.largest[slot] = number
+        cells[row + LARGEST] = number
     else:
         entries.newer[older & mask] = number
     entries.older[number & mask] = older
     entries.newer[number & mask] = -1
-    totals.tail[slot] = number
+    cells[row + TAIL] = number
 
 
 @lean
 def _expire(state: State, first: int) -> None:
     """Take the panes that begin before a row away from the totals."""
-    numbers, entries, totals = state.numbers, state.entries, state.totals
+    numbers, entries, cells = state.numbers, state.entries, state.slots.cells
     kind, width, mask = numbers[KIND], numbers[WIDTH], entries.mask[0]
+    stride = state.slots.numbers[STRIDE]
     while numbers[OLDEST] < numbers[NEXT]:
         number = numbers[OLDEST]
         at = number & mask
         if entries.born[at] >= first:
             break
-        slot = entries.slot[at]
+        row = entries.slot[at] * stride
         for column in range(width):
-            totals.sums[slot * width + column] -= entries.sums[at * width + column]
-        if kind == EXTREMES and totals.largest[slot] == number:
-            totals.largest[slot] = entries.newer[at]
+            cells[row + TOTAL + column] -= entries.sums[at * width + column]
+        if kind == EXTREMES and cells[row + LARGEST] == number:
+            cells[row + LARGEST] = entries.newer[at]
         numbers[OLDEST] = number + 1
-        _touch(state, slot)
+        _touch(state, entries.slot[at], row)
 
 
 @lean
 def _settle(state: State) -> None:
     """Rank every key whose total has changed anew."""
-    numbers, totals, held = state.numbers, state.totals, state.standings
-    width = numbers[WIDTH]
+    numbers, cells, stride = state.numbers, state.slots.cells, state.slots.numbers[STRIDE]
     for i in range(numbers[TOUCHED]):
-        slot = totals.touched[i]
-        totals.changed[slot] = 0
-        total = np.nan
-        if totals.sums[slot * width + ROWS] > 0:
-            total = _total(state, slot)
+        slot = state.touched[i]
+        row = slot * stride
+        cells[row + CHANGED] = 0
+        total = _total(state, slot)
         if total == total:
-            stand(held, slot, total, totals.seen[slot])
+            stand(state.standings, slot, total, cells[row + SEEN])
         else:
-            leave(held, slot)
+            leave(state.standings, slot)
     state.work[EVENTS] += numbers[TOUCHED]
     numbers[TOUCHED] = 0
 
 
 @lean
+def _set_bar(state: State) -> None:
+    """Set the bar anew, among totals as they are now."""
+    held, cells, stride = state.standings, state.slots.cells, state.slots.numbers[STRIDE]
+    for slot in range(state.slots.numbers[USED]):
+        if held.place[slot] == BELOW:
+            held.score[slot] = _total(state, slot)
+            held.seq[slot] = cells[slot * stride + SEEN]
+    set_bar(held, state.numbers[K])
+    state.work[RESCANS] += 1
+
+
+@entry
+def _total_of(state: State, slot: int) -> float:
+    """:func:`_total` for Python."""
+    return _total(state, slot)
+
+
+@lean
 def _total(state: State, slot: int) -> float:
-    """The total of a key that has rows; NaN if it has none."""
-    numbers, sums = state.numbers, state.totals.sums
+    """The total of a key; NaN if it has none."""
+    numbers, sums = state.numbers, state.slots.cells
     kind, width = numbers[KIND], numbers[WIDTH]
-    at = slot * width
+    at = slot * state.slots.numbers[STRIDE] + TOTAL
+    rows = sums[at + ROWS]
+    if rows == 0:
+        return np.nan
     if kind == COUNTS:
-        return float(sums[at + ROWS])
+        return float(rows)
     if kind == EXTREMES:
         entries = state.entries
-        return entries.value[state.totals.largest[slot] & entries.mask[0]] * numbers[SIGN]
+        return entries.value[sums[at - TOTAL + LARGEST] & entries.mask[0]] * numbers[SIGN]
     infinite = sums[at + INFINITE]
     if infinite > 0:
         if infinite < _NEGATIVE:
@@ -354,4 +396,4 @@ def _total(state: State, slot: int) -> float:
     if width == LIMBS:
         return 0.0
     found = rounded(sums, at + LIMBS, width - LIMBS, numbers[LOWEST], state.scratch)
-    return found / sums[at + ROWS] if kind == MEANS else found
+    return found / rows if kind == MEANS else found

@@ -1,4 +1,8 @@
-"""Keys by their totals: a heap that knows where each key stands, best key at its root."""
+"""Keys by their totals: the best of them in a heap, the others below a bar.
+
+Most totals change far below the k best. So only a share of the keys, those at or above a *bar*, are
+in the heap; the bar is set anew when fewer than k are left above it, or too many.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +12,64 @@ import numpy as np
 
 from skyband.kernels.emission import Out
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import better
+from skyband.kernels.ranked import Ranked, better, keep_best, ranked
 from skyband.order import Floats, Ints
+
+OUT, BELOW = -2, -1
+"""Where slots stand that are not in the heap: they have no total, or one below the bar."""
+
+SIZE, RANKED, BAR = 0, 1, 2
+_SHARE = 16  # one key of so many is above the bar, besides k
 
 
 class Standings(NamedTuple):
-    """Totals by slot, and the heap of the slots that are ranked.
+    """Totals by slot, and the heap of the best of them.
 
-    ``score``  total of each slot, as it stands in the heap
+    ``score``  total of each slot in the heap
     ``seq``    sequence number of its newest row
-    ``heap``   slots; none ranks before its parent
-    ``place``  where a slot stands in the heap, -1 if it does not
+    ``heap``   slots at or above the bar; none ranks before its parent
+    ``place``  where a slot stands in the heap, or :data:`OUT` or :data:`BELOW`
+    ``bar``    one element: the score of the bar, whose sequence number is the last of ``numbers``
+    ``numbers``  slots in the heap; slots that have a total; sequence number of the bar
     ``front``  scratch: places whose slots may come next in a ranking, a heap of its own
-    ``size``   one element: slots in the heap
+    ``room``   scratch: totals among which a bar is chosen
     """
 
     score: Floats
     seq: Ints
     heap: Ints
     place: Ints
+    bar: Floats
+    numbers: Ints
     front: Ints
-    size: Ints
+    room: Ranked
 
 
 def standings(room: int) -> Standings:
-    """No ranked slot yet."""
+    """No ranked slot yet, and a bar below everything."""
     return Standings(
         np.zeros(room),
         np.zeros(room, np.int64),
         np.zeros(room, np.int64),
-        np.full(room, -1, np.int64),
+        np.full(room, OUT, np.int64),
+        np.full(1, -np.inf),
+        np.array([0, 0, -1], np.int64),
         np.zeros(room + 1, np.int64),
-        np.zeros(1, np.int64),
+        ranked(room),
     )
+
+
+def moved_standings(old: Standings, slots: Ints, moved: Ints, room: int) -> Standings:
+    """The same standings with room for ``room`` slots: ``slots`` are the first now.
+
+    ``moved`` tells of each old slot which one it is now.
+    """
+    new, held, size = standings(room), len(slots), int(old.numbers[SIZE])
+    new.score[:held], new.seq[:held], new.place[:held] = (
+        column[slots] for column in (old.score, old.seq, old.place)
+    )
+    new.heap[:size] = moved[old.heap[:size]]
+    return new._replace(bar=old.bar, numbers=old.numbers)
 
 
 @lean
@@ -70,7 +99,7 @@ def _rise(held: Standings, at: int, slot: int) -> int:
 @lean
 def _sink(held: Standings, at: int, slot: int) -> None:
     """Move a slot from place ``at`` away from the root, as far as it must."""
-    size = held.size[0]
+    size = held.numbers[SIZE]
     while True:
         child = 2 * at + 1
         if child >= size:
@@ -86,26 +115,41 @@ def _sink(held: Standings, at: int, slot: int) -> None:
 
 @lean
 def stand(held: Standings, slot: int, score: float, seq: int) -> None:
-    """Rank a slot, or rank it anew. O(log size), O(1) if few others lie between."""
+    """Rank a slot, or rank it anew. O(1) below the bar, else O(log size)."""
+    at = held.place[slot]
+    if at == OUT:
+        held.numbers[RANKED] += 1
+    if better(held.bar[0], held.numbers[BAR], score, seq):
+        if at >= 0:
+            _take_out(held, at)
+        held.place[slot] = BELOW
+        return
     held.score[slot] = score
     held.seq[slot] = seq
-    at = held.place[slot]
     if at < 0:
-        at = held.size[0]
-        held.size[0] = at + 1
+        at = held.numbers[SIZE]
+        held.numbers[SIZE] = at + 1
     if _rise(held, at, slot) == at:
         _sink(held, at, slot)
 
 
 @lean
 def leave(held: Standings, slot: int) -> None:
-    """Rank a slot no more, if it was. O(log size)."""
+    """Rank a slot no more, if it was. O(1) below the bar, else O(log size)."""
     at = held.place[slot]
-    if at < 0:
+    if at == OUT:
         return
-    held.place[slot] = -1
-    size = held.size[0] - 1
-    held.size[0] = size
+    held.numbers[RANKED] -= 1
+    if at >= 0:
+        _take_out(held, at)
+    held.place[slot] = OUT
+
+
+@lean
+def _take_out(held: Standings, at: int) -> None:
+    """Close the gap that a slot leaves in the heap."""
+    size = held.numbers[SIZE] - 1
+    held.numbers[SIZE] = size
     if at < size:
         moved = held.heap[size]
         if _rise(held, at, moved) == at:
@@ -113,15 +157,64 @@ def leave(held: Standings, slot: int) -> None:
 
 
 @lean
+def _planned(held: Standings, k: int) -> int:
+    """How many slots a new bar would leave in the heap."""
+    there = held.numbers[RANKED]
+    return min(min(k, there) + there // _SHARE, there)
+
+
+@lean
+def bar_is_due(held: Standings, k: int) -> bool:
+    """Whether fewer than k slots are in the heap although there are more, or far too many."""
+    size = held.numbers[SIZE]
+    return size < min(k, held.numbers[RANKED]) or size > 2 * _planned(held, k) + _SHARE
+
+
+@lean
+def set_bar(held: Standings, k: int) -> None:
+    """Set the bar anew; scores and sequence numbers of all slots are up to date.
+
+    O(slots), which so many changes of totals come before that it is O(1) for each of them.
+    """
+    planned = _planned(held, k)
+    room = held.room
+    filled = 0
+    for slot in range(len(held.place)):
+        if held.place[slot] != OUT:
+            room.score[filled] = held.score[slot]
+            room.seq[filled] = held.seq[slot]
+            filled += 1
+    room.size[0] = filled
+    held.bar[0] = -np.inf
+    held.numbers[BAR] = -1
+    if 0 < planned < filled:
+        keep_best(room, planned)
+        held.bar[0] = room.score[planned - 1]
+        held.numbers[BAR] = room.seq[planned - 1]
+    size = 0
+    for slot in range(len(held.place)):
+        if held.place[slot] == OUT:
+            continue
+        if better(held.bar[0], held.numbers[BAR], held.score[slot], held.seq[slot]):
+            held.place[slot] = BELOW
+        else:
+            _put(held, size, slot)
+            size += 1
+    held.numbers[SIZE] = size
+    for at in range(size // 2 - 1, -1, -1):
+        _sink(held, at, held.heap[at])
+
+
+@lean
 def write_best(held: Standings, k: int, target: Out, step: int) -> None:
     """Write the k best as the window of a step. O(k log k)."""
     front = held.front
     waiting = 0
-    if held.size[0] > 0:
+    if held.numbers[SIZE] > 0:
         front[0] = 0
         waiting = 1
     row = target.rows.size[0]
-    end = row + min(k, held.size[0])
+    end = row + min(k, held.numbers[SIZE])
     while row < end:
         at = front[0]
         slot = held.heap[at]
@@ -130,9 +223,9 @@ def write_best(held: Standings, k: int, target: Out, step: int) -> None:
         row += 1
         # the children come next in question: one in the place of their parent, one at the end
         child = 2 * at + 1
-        if child < held.size[0]:
+        if child < held.numbers[SIZE]:
             _front_sink(held, child, waiting)
-            if child + 1 < held.size[0]:
+            if child + 1 < held.numbers[SIZE]:
                 _front_rise(held, child + 1, waiting)
                 waiting += 1
         else:

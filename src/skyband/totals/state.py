@@ -8,8 +8,8 @@ import numpy as np
 
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
-from skyband.totals.keys import Keys, keys_in
-from skyband.totals.standings import Standings, standings
+from skyband.totals.slots import CHANGED, STRIDE, TOTAL, USED, Slots, slots_with
+from skyband.totals.standings import OUT, Standings, moved_standings, standings
 
 COUNTS, SUMS, MEANS, EXTREMES = 0, 1, 2, 3
 """Kinds of totals; EXTREMES are maxima, of values times ``SIGN``."""
@@ -25,18 +25,24 @@ _NUMBERS = 11
 ROWS, INFINITE, LIMBS = 0, 1, 2
 """What stands where in a sum: rows; infinities (+1 each, negative ones +2**32); limbs."""
 
+LARGEST, TAIL = TOTAL + 1, TOTAL + 2
+"""Where the row of a key has the first and the last of its entries of falling values (extremes)."""
+
 
 class Entries(NamedTuple):
     """What each key adds up to in each pane, oldest pane first; entry e stands at e & mask.
 
-    ``sums``    WIDTH numbers each, see :data:`ROWS`
-    ``value``   largest value (extremes only, as are the next two)
-    ``newer``   the key's next entry that is smaller, -1: none
-    ``older``   the key's last entry before that is larger; it may have expired
+    ``slot``   whose it is
+    ``born``   sequence number of its first row
+    ``sums``   WIDTH numbers each, see :data:`ROWS`
+    ``value``  largest value (extremes only, as are the next two)
+    ``newer``  the key's next entry that is smaller, -1: none
+    ``older``  the key's last entry before that is larger; it may have expired
+    ``mask``   one element: entries that there is room for, less one
     """
 
     slot: Ints
-    born: Ints  # sequence number of the first row
+    born: Ints
     sums: Ints
     value: Floats
     newer: Ints
@@ -44,28 +50,13 @@ class Entries(NamedTuple):
     mask: Ints
 
 
-class Totals(NamedTuple):
-    """What each key adds up to in the window, by slot.
-
-    ``largest``, ``tail``  first and last of the key's entries of falling values (extremes only)
-    """
-
-    sums: Ints
-    latest: Ints  # the key's newest entry
-    seen: Ints  # sequence number of the key's newest row
-    largest: Ints
-    tail: Ints
-    changed: Ints  # 1 if the slot is in touched
-    touched: Ints
-
-
 class State(NamedTuple):
-    """All of it."""
+    """All of it; ``touched`` lists the slots whose totals have changed."""
 
-    keys: Keys
+    slots: Slots
     entries: Entries
-    totals: Totals
     standings: Standings
+    touched: Ints
     scratch: Ints
     work: Ints
     numbers: Ints
@@ -77,11 +68,12 @@ def new_state(k: int, kind: int, sign: int) -> State:
     numbers[[K, KIND, SIGN, PANE]] = k, kind, sign, -(1 << 62)
     numbers[WIDTH] = LIMBS if kind in (SUMS, MEANS) else 1
     room, width, extreme = 64, int(numbers[WIDTH]), kind == EXTREMES
+    stride = TAIL + 1 if extreme else TOTAL + width
     return State(
-        keys_in(room, np.empty(0, np.int64)),
+        slots_with(room, np.empty((0, stride), np.int64)),
         _entries(room, width, extreme),
-        _totals(room, width, extreme),
         standings(room),
+        np.zeros(room, np.int64),
         np.zeros(width + 2, np.int64),
         counters(),
         numbers,
@@ -101,27 +93,13 @@ def _entries(room: int, width: int, extreme: bool) -> Entries:
     )
 
 
-def _totals(room: int, width: int, extreme: bool) -> Totals:
-    linked = room if extreme else 1
-    return Totals(
-        np.zeros(room * width, np.int64),
-        np.full(room, -1, np.int64),
-        np.zeros(room, np.int64),
-        np.full(linked, -1, np.int64),
-        np.full(linked, -1, np.int64),
-        np.zeros(room, np.int64),
-        np.zeros(room, np.int64),
-    )
-
-
 def with_more_entries(state: State) -> State:
     """Room for twice as many entries."""
     numbers, old = state.numbers, state.entries
-    oldest, following = int(numbers[OLDEST]), int(numbers[NEXT])
     room = 2 * (int(old.mask[0]) + 1)
     width, extreme = int(numbers[WIDTH]), int(numbers[KIND]) == EXTREMES
     new = _entries(room, width, extreme)
-    alive = np.arange(oldest, following, dtype=np.int64)
+    alive = np.arange(numbers[OLDEST], numbers[NEXT], dtype=np.int64)
     source, target = alive & old.mask[0], alive & new.mask[0]
     new.slot[target], new.born[target] = old.slot[source], old.born[source]
     new.sums.reshape(-1, width)[target] = old.sums.reshape(-1, width)[source]
@@ -133,36 +111,26 @@ def with_more_entries(state: State) -> State:
 
 def with_fresh_slots(state: State) -> State:
     """Slots for new keys: those of keys without rows are taken back, or there are twice as many."""
-    numbers, old, entries = state.numbers, state.totals, state.entries
-    width, extreme = int(numbers[WIDTH]), int(numbers[KIND]) == EXTREMES
-    used = int(state.keys.size[0])
+    numbers, entries, used = state.numbers, state.entries, int(state.slots.numbers[USED])
     alive = np.arange(numbers[OLDEST], numbers[NEXT], dtype=np.int64) & entries.mask[0]
-    busy = (state.standings.place[:used] >= 0) | (old.changed[:used] == 1)
+    rows = state.slots.rows()
+    busy = (state.standings.place[:used] != OUT) | (rows[:, CHANGED] == 1)
     busy[entries.slot[alive]] = True
-    slots = np.flatnonzero(busy)
-    room = len(state.keys.key)
-    if 2 * len(slots) > room:
+    kept = np.flatnonzero(busy)
+    room = len(state.slots.table) // 2
+    if 2 * len(kept) > room:
         room *= 2
     moved = np.full(used, -1, np.int64)
-    moved[slots] = np.arange(len(slots))
+    moved[kept] = np.arange(len(kept))
     entries.slot[alive] = moved[entries.slot[alive]]
-    held = len(slots)
-    new = _totals(room, width, extreme)
-    new.sums.reshape(-1, width)[:held] = old.sums.reshape(-1, width)[slots]
-    new.latest[:held], new.seen[:held] = old.latest[slots], old.seen[slots]
-    new.changed[:held] = old.changed[slots]
-    if extreme:
-        new.largest[:held], new.tail[:held] = old.largest[slots], old.tail[slots]
-    touched = int(numbers[TOUCHED])
-    new.touched[:touched] = moved[old.touched[:touched]]
-    before, after = state.standings, standings(room)
-    after.score[:held], after.seq[:held] = before.score[slots], before.seq[slots]
-    after.place[:held] = before.place[slots]
-    ranked = int(before.size[0])
-    after.heap[:ranked] = moved[before.heap[:ranked]]
-    after.size[0] = ranked
-    keys = keys_in(room, state.keys.key[slots])
-    return state._replace(keys=keys, totals=new, standings=after)
+    changed = int(numbers[TOUCHED])
+    touched = np.zeros(room, np.int64)
+    touched[:changed] = moved[state.touched[:changed]]
+    return state._replace(
+        slots=slots_with(room, rows[kept]),
+        standings=moved_standings(state.standings, kept, moved, room),
+        touched=touched,
+    )
 
 
 def with_limbs(state: State, lowest: int, beyond: int) -> State:
@@ -171,22 +139,24 @@ def with_limbs(state: State, lowest: int, beyond: int) -> State:
     width, first = int(numbers[WIDTH]), int(numbers[LOWEST])
     if width > LIMBS:
         lowest, beyond = min(lowest, first), max(beyond, first + width - LIMBS)
-    if beyond - lowest == width - LIMBS:
-        return state
     wider = LIMBS + beyond - lowest
+    if wider == width:
+        return state
     shift = LIMBS + first - lowest
 
-    def spread(sums: Ints) -> Ints:
-        old = sums.reshape(-1, width)
-        new = np.zeros((len(old), wider), np.int64)
-        new[:, :LIMBS] = old[:, :LIMBS]
+    def spread(cells: Ints, ahead: int) -> Ints:
+        """Rows of ``ahead`` other numbers and a sum, with room for all limbs."""
+        old = cells.reshape(-1, ahead + width)
+        new = np.zeros((len(old), ahead + wider), np.int64)
+        new[:, : ahead + LIMBS] = old[:, : ahead + LIMBS]
         if width > LIMBS:
-            new[:, shift : shift + width - LIMBS] = old[:, LIMBS:]
+            new[:, ahead + shift : ahead + shift + width - LIMBS] = old[:, ahead + LIMBS :]
         return new.reshape(-1)
 
-    numbers[WIDTH], numbers[LOWEST] = wider, lowest
+    slots = state.slots
+    numbers[WIDTH], numbers[LOWEST], slots.numbers[STRIDE] = wider, lowest, TOTAL + wider
     return state._replace(
-        entries=state.entries._replace(sums=spread(state.entries.sums)),
-        totals=state.totals._replace(sums=spread(state.totals.sums)),
+        slots=slots._replace(cells=spread(slots.cells, TOTAL)),
+        entries=state.entries._replace(sums=spread(state.entries.sums, 0)),
         scratch=np.zeros(wider + 2, np.int64),
     )
