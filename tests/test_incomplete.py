@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband import last
+from skyband.datasets.incomplete import sightings
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.incomplete import ALGORITHMS
 from skyband.incomplete.monitor import IncompleteMonitor
@@ -135,6 +136,17 @@ def test_time_windows_in_any_order(algorithm, seed):
     k, *rest = oracle_options(query)
     wanted = time_incomplete(rows, times, window.size, window.slide, k, *rest, offset=window.offset)
     same(answers(monitor.finish()), wanted)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("repeats", ["none", "max"])
+def test_a_long_slide_is_swept_before_it_ends(repeats):
+    found = sightings(60_000, streams=2, xi=0.9, memory=20, seed=4)
+    query = TopKIncomplete(5, ["a", "b"], last(count=30_000, slide=30_000), repeats=repeats)
+    exact, eaa = (IncompleteMonitor(query, name) for name in ("recompute", "eaa"))
+    rows = (found.id, found.stream, found.value)
+    same(answers(eaa.push(*rows)), answers(exact.push(*rows)))
+    assert eaa.state_bytes() < exact.state_bytes() / 2 or repeats == "max"
 
 
 @pytest.mark.parametrize("slack", [0, 0.25, 3])

@@ -45,7 +45,7 @@ from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Setting
 
-_K, _SPAN, _UNSETTLED, _WORTH, _SLACK, _KEPT, _OBJECTS = 0, 1, 2, 3, 4, 5, 6
+_K, _SPAN, _UNSETTLED, _WORTH, _SLACK, _KEPT, _OBJECTS, _AT = range(8)
 _PER_CENT = 100
 
 
@@ -88,6 +88,8 @@ class Eaa(StoreAlgorithm):
     Complexity: O(streams) per arrival, and a sweep of O(kept (streams + log k)) for every
     ``slack * kept`` arrivals; O(k) for a change among the best. Space: O(k dominance set).
 
+    A sweep within a step is as right as one after it: who has come will be there when it ends.
+
     Deviations: thresholds instead of counters and lists of dominators; windows instead of moments
     as expiry times; sweeps.
     """
@@ -113,7 +115,7 @@ class Eaa(StoreAlgorithm):
             sweeping(setting.k, SMALL, len(self.query.streams)),
             emission(setting.k, False),
             counters(),
-            np.array([setting.k, setting.span, 0, 0, slack, 0, 0], np.int64),
+            np.array([setting.k, setting.span, 0, 0, slack, 0, 0, 0], np.int64),
         )
 
     def run(  # noqa: D102
@@ -122,10 +124,17 @@ class Eaa(StoreAlgorithm):
         assert attributes is not None
         return _advance(self.state, batch_of(scores, attributes), steps, target, step)
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    def welcome(self, scores: Floats, steps: Steps) -> None:
+        """Begin with the first row of the batch."""
+        del scores, steps
+        self.state.numbers[_AT] = 0
+
+    def make_room(self, arriving: int) -> None:
+        """Make room for more than is kept, right after a sweep; arrivals are swept meanwhile."""
+        del arriving
         held = self.state.held
         kept = int(held.numbers[LAST] - held.numbers[FIRST])
-        room = kept + arriving + 2 * int(self.state.numbers[_WORTH]) + kept // 4 + SMALL
+        room = kept + 2 * int(self.state.numbers[_WORTH]) + kept // 4 + 2 * SMALL
         larger = enlarged(held, room)
         tidy(larger)
         width = len(self.query.streams)
@@ -158,17 +167,21 @@ class Eaa(StoreAlgorithm):
 
 @entry
 def _advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step before which room ran out."""
+    """Take in a batch from a step on; return the step in which room ran out.
+
+    ``numbers[_AT]`` notes the row before which that was.
+    """
     numbers, held = state.numbers, state.held
-    position = steps.stop[step - 1] if step > 0 else 0
+    position = max(steps.stop[step - 1] if step > 0 else 0, numbers[_AT])
     while step < len(steps.stop):
-        if _lacks_room(held, steps.stop[step] - position):
-            _settle(state)
-            if _lacks_room(held, steps.stop[step] - position + numbers[_WORTH]):
-                return step
         _expire(state, steps.window[step])
         until = steps.window[step] - 1 + numbers[_SPAN]
         for at in range(position, steps.stop[step]):
+            if held.numbers[LAST] == len(held.rows.seq):
+                _settle(state)
+                if held.numbers[LAST] + numbers[_WORTH] + SMALL > len(held.rows.seq):
+                    numbers[_AT] = at
+                    return step
             if batch.value[at] == batch.value[at]:
                 longer = 1 if at >= steps.split[step] else 0
                 _insert(state, batch, at, steps.base[0] + at, until + longer)
@@ -200,11 +213,6 @@ def _knows_scores(held: Store) -> bool:
         if known != held.objects.score[one]:
             return False
     return True
-
-
-@lean
-def _lacks_room(held: Store, arriving: int) -> bool:
-    return held.numbers[LAST] + arriving > len(held.rows.seq)
 
 
 @lean
