@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband import last
+from skyband import Monitor, TopK, last
+from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.totals.monitor import TotalsMonitor
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes
@@ -168,3 +170,141 @@ def test_snapshots_go_on_where_they_were_taken(by, timed, seed):
     assert [str(window) for window in found] == [str(window) for window in expected]
     assert second.dropped == whole.dropped
     assert second.counters() == whole.counters()
+
+
+def by_adding(keys, values, size, slide, k):
+    """Sums of whole numbers, fast enough for many rows: (total, key) of each window."""
+    found = []
+    for end in range(slide, len(keys) + 1, slide):
+        start = max(0, end - size)
+        total = np.bincount(keys[start:end], values[start:end])
+        newest = np.full(len(total), -1)
+        newest[keys[start:end]] = np.arange(start, end)
+        there = np.flatnonzero(newest >= 0)
+        order = there[np.lexsort((-newest[there], -total[there]))[:k]]
+        found.append([(float(total[key]), int(key)) for key in order])
+    return found
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", range(6))
+def test_many_keys_that_come_and_go(seed):
+    chance = np.random.default_rng(seed)
+    rows, size, slide, k = 60_000, 12_000, 1_700, 25
+    drift = np.arange(rows) // 20 if seed % 2 else 0
+    keys = drift + chance.integers(0, 3_000, rows)
+    # loud and quiet times, so that the best fall and others rise
+    values = np.round(chance.integers(-3, 9, rows) * np.sin(np.arange(rows) / 9_000) ** 2 * 100)
+    monitor = TotalsMonitor(TopKTotals(k, "sum", last(count=size, slide=slide)))
+    found = []
+    for low, high in batches(rows, chance.integers(0, rows, 9).tolist()):
+        found += answers(monitor.push(keys[low:high], values[low:high]))
+    assert [list(a.rows) for a in found] == by_adding(keys, values, size, slide, k)
+    assert monitor.counters()["rescans"] > 1
+
+
+def test_what_cancels_leaves_the_rest_whole():
+    monitor = TotalsMonitor(TopKTotals(1, "sum", last(count=2, slide=1)))
+    windows = list(monitor.push([5] * 6, [1e300, 0.1, 0.2, -1e300, 1e300, 3e-300]))
+    assert [w.score.tolist() for w in windows] == [
+        [1e300], [1e300], [0.1 + 0.2], [-1e300], [0.0], [1e300]
+    ]  # fmt: skip
+    tiny = list(monitor.push([5, 5], [1e-300, 2e-300]))
+    assert tiny[-1].score.tolist() == [1e-300 + 2e-300]
+
+
+def test_equal_totals_rank_the_newer_then_the_larger_key():
+    query = TopKTotals(4, "count", last(time=10))
+    monitor = TotalsMonitor(query)
+    monitor.push([1, 2, 3, 4, 1], times=[5, 5, 2, 3, 0])
+    (window,) = monitor.finish()
+    assert window.id.tolist() == [1, 2, 4, 3]
+    assert window.score.tolist() == [2.0, 1.0, 1.0, 1.0]
+    assert window.time.tolist() == [5, 5, 3, 2]
+
+
+def test_count_counts_rows_with_values_or_all_rows():
+    query = TopKTotals(2, "count", last(count=4))
+    (window,) = TotalsMonitor(query).push([7, 7, 8, 8])
+    assert window.score.tolist() == [2.0, 2.0]
+    monitor = TotalsMonitor(query)
+    (window,) = monitor.push([7, 7, 8, 8], [NAN, NAN, 1.0, NAN])
+    assert [window.id.tolist(), window.score.tolist()] == [[8], [1.0]]
+    assert monitor.dropped.nan_score == 3
+
+
+def test_a_key_with_both_infinities_has_no_sum_until_one_has_left():
+    monitor = TotalsMonitor(TopKTotals(2, "sum", last(count=3, slide=1)))
+    values = [np.inf, -np.inf, 1.0, 1.0, 1.0, 1.0]
+    windows = list(monitor.push([1] * 6, values))
+    assert [w.score.tolist() for w in windows] == [[np.inf], [], [], [-np.inf], [3.0], [3.0]]
+
+
+def test_late_rows_and_missing_times_are_left_out_and_counted():
+    monitor = TotalsMonitor(TopKTotals(2, "sum", last(time=10)), delay=5)
+    monitor.push([1, 2], [1.0, 2.0], times=[0, 30])
+    monitor.push([1], [9.0], times=[3])
+    assert monitor.dropped.late == 1
+    assert monitor.watermark == 25
+    assert [w.id.tolist() for w in monitor.finish()] == [[2]]
+
+
+def test_keys_that_are_far_apart_or_alike_in_their_bits():
+    keys = np.array([0, -1, 1 << 62, -(1 << 63), 1 << 32, 1 << 33, (1 << 63) - 1], np.int64)
+    monitor = TotalsMonitor(TopKTotals(9, "sum", last(count=14)))
+    (window,) = monitor.push(np.concatenate([keys, keys]), np.arange(14.0))
+    assert window.id.tolist() == keys[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"by": "median"}, "by is 'median'"),
+        ({"window": 5}, "window is 5"),
+        ({"emit": "some"}, "emit is 'some'"),
+    ],
+)
+def test_queries_that_make_no_sense(wrong, message):
+    with pytest.raises(QueryError, match=message):
+        TopKTotals(**{"k": 3, "by": "sum", "window": last(count=5)} | wrong)
+
+
+@pytest.mark.parametrize(
+    ("pushed", "message"),
+    [
+        (([1, 2],), "keys without values"),
+        (([1, 2], [1.0]), "2 keys for 1 values"),
+        ((["a"], [1.0]), "keys are of type"),
+        ((pa.array([1, None]), [1.0, 2.0]), "1 keys are NULL"),
+        ((3, [1.0]), "keys are 3"),
+        (([1], ["a"]), "values are of type"),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused_before_anything_is_taken_in(pushed, message):
+    monitor = TotalsMonitor(TopKTotals(3, "sum", last(count=5)))
+    with pytest.raises(DataError, match=message):
+        monitor.push(*pushed)
+    assert monitor.arrived == 0
+
+
+def test_other_algorithms_queries_and_snapshots_are_refused():
+    query = TopKTotals(3, "sum", last(count=5))
+    with pytest.raises(QueryError, match="a TopKTotals query"):
+        TotalsMonitor(TopK(3, last(count=5)))
+    with pytest.raises(QueryError, match="algorithm is 'sap'"):
+        TotalsMonitor(query, "sap")
+    with pytest.raises(QueryError, match="option 'a'"):
+        TotalsMonitor(query, options={"a": 1})
+    with pytest.raises(SnapshotError, match="by = 'sum'"):
+        TotalsMonitor.restore(TotalsMonitor(query).snapshot(), TopKTotals(3, "max", last(count=5)))
+    with pytest.raises(SnapshotError, match="family 'totals'"):
+        Monitor.restore(TotalsMonitor(query).snapshot())
+
+
+def test_null_values_and_arrow_columns():
+    monitor = TotalsMonitor(TopKTotals(3, "max", last(count=3)))
+    (window,) = monitor.push(pa.array([4, 4, 9]), pa.array([2, None, -1]))
+    assert [window.id.tolist(), window.score.tolist()] == [[4, 9], [2.0, -1.0]]
+    assert monitor.dropped.null_score == 1
+    assert "top 3 keys by max" in monitor.explain()

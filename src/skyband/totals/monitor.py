@@ -153,6 +153,8 @@ class TotalsMonitor(Monitor):
 
 def _keys(keys: Any) -> Ints:
     """Keys as int64."""
+    if not hasattr(keys, "__len__"):
+        raise DataError(f"keys are {keys!r}", "a column", "push one key per row")
     try:
         return id_column(keys, len(keys))
     except DataError as error:

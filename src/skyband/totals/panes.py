@@ -17,7 +17,17 @@ from skyband.order import Floats, Ints
 from skyband.panes import Steps
 from skyband.topk.algorithm import Algorithm, Setting
 from skyband.totals.exact import OFTEN, add, carry, is_infinite, limbs_for, rounded
-from skyband.totals.slots import CHANGED, KEY, LATEST, SEEN, STRIDE, TOTAL, USED, hashes, slot_of
+from skyband.totals.slots import (
+    CHANGED,
+    KEY,
+    LATEST,
+    SEEN,
+    STRIDE,
+    TOTAL,
+    USED,
+    hashes,
+    slot_of,
+)
 from skyband.totals.standings import (
     BAR,
     BELOW,
@@ -65,6 +75,7 @@ _KINDS = {
     "max": (EXTREMES, 1),
     "min": (EXTREMES, -1),
 }
+_AHEAD = 31  # rows that are read ahead, less one
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
 
@@ -272,6 +283,17 @@ def _add(sums: Ints, at: int, width: int, lowest: int, bits: int) -> None:
 
 
 @lean
+def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> None:
+    """Read the rows of the slots that come next, so that memory delivers them side by side."""
+    cells, stride = state.slots.cells, state.slots.numbers[STRIDE]
+    found = 0
+    for i in range(low, min(low + _AHEAD + 1, high)):
+        row = slots[i & mask] * stride
+        found ^= cells[row] ^ cells[row + stride - 1]
+    state.scratch[0] = found  # or it would not be read
+
+
+@lean
 def _touch(state: State, slot: int, row: int) -> None:
     """Note that a total has changed."""
     if state.slots.cells[row + CHANGED] == 0:
@@ -287,6 +309,8 @@ def _close(state: State) -> None:
     kind, width, mask = numbers[KIND], numbers[WIDTH], entries.mask[0]
     stride = state.slots.numbers[STRIDE]
     for number in range(numbers[PANE_FROM], numbers[NEXT]):
+        if number & _AHEAD == 0:
+            _read_ahead(state, entries.slot, number, numbers[NEXT], mask)
         at = number & mask
         row = entries.slot[at] * stride
         if width > LIMBS:
@@ -330,6 +354,8 @@ def _expire(state: State, first: int) -> None:
         at = number & mask
         if entries.born[at] >= first:
             break
+        if number & _AHEAD == 0:
+            _read_ahead(state, entries.slot, number, numbers[NEXT], mask)
         row = entries.slot[at] * stride
         for column in range(width):
             cells[row + TOTAL + column] -= entries.sums[at * width + column]
@@ -344,6 +370,8 @@ def _settle(state: State) -> None:
     """Rank every key whose total has changed anew."""
     numbers, cells, stride = state.numbers, state.slots.cells, state.slots.numbers[STRIDE]
     for i in range(numbers[TOUCHED]):
+        if i & _AHEAD == 0:
+            _read_ahead(state, state.touched, i, numbers[TOUCHED], -1)
         slot = state.touched[i]
         row = slot * stride
         cells[row + CHANGED] = 0

@@ -64,12 +64,12 @@ def slot_of(held: Slots, key: int, hashed: int) -> int:
     """The slot of a key, a fresh one if it has none; -1 if there is no room. O(1) expected."""
     mask, stride = len(held.table) - 1, held.numbers[STRIDE]
     at = hashed & mask
-    slot = np.int64(held.table[at])
+    slot = int(held.table[at])
     while slot >= 0:
         if held.cells[slot * stride + KEY] == key:
             return slot
         at = (at + 1) & mask
-        slot = np.int64(held.table[at])
+        slot = int(held.table[at])
     slot = held.numbers[USED]
     if 2 * slot == len(held.table):
         return -1
