@@ -56,7 +56,7 @@ def _forget_stale_kernels() -> None:
     package = Path(__file__).parent.parent
     sources = [
         source
-        for folder in ("kernels", "topk", "workload", "dominating", "incomplete")
+        for folder in ("kernels", "topk", "workload", "dominating", "incomplete", "totals")
         for source in package.glob(f"{folder}/**/*.py")
     ]
     newest = max(source.stat().st_mtime for source in sources)
