@@ -27,6 +27,7 @@ lint: setup ## style, types, import direction
 	$(BIN)/lint-imports
 
 test: setup lint ## everything: lint, the suite compiled, the kernels interpreted
+	$(BIN)/python -m tests.compiling
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \

@@ -44,7 +44,7 @@ def test_approximate_answers_are_mostly_right(algorithm, name, least):
     assert accuracy(found, wanted) >= least
     assert not found.exact.any()
     assert wanted.exact is None
-    assert (found.accuracy > 0.7).all()
+    assert found.accuracy.mean() > 0.7
     true = {
         (start, id): score
         for start, ids, scores in ((w.start, w.id, w.score) for w in wanted)

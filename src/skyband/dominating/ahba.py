@@ -25,7 +25,7 @@ class Ahba(EventAlgorithm):
     """
 
     name = "ahba"
-    options = ("obsolete", "epsilon", "delta")
+    options = ("obsolete", "partial", "epsilon", "delta")
     advanced = True
 
     def sample_size(self) -> int:  # noqa: D102

@@ -18,6 +18,6 @@ class Amsa(EventAlgorithm):
     """
 
     name = "amsa"
-    options = ("obsolete",)
+    options = ("obsolete", "partial")
     advanced = True
     pruning = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from skyband.dominating.events.state import (
     CANDIDATE,
     EXCLUDED,
+    FINED,
     GAUGED,
     MISSED,
     SAMPLING,
@@ -31,6 +32,7 @@ def gauge(state: State) -> None:
     """
     held, numbers, best = state.held, state.numbers, state.best
     count_cells(held, state.fine)
+    numbers[FINED] = held.numbers[ARRIVED]
     last, last_seq = best.score[numbers[K] - 1], best.seq[numbers[K] - 1]
     doubtful = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):

@@ -76,8 +76,9 @@ class EventAlgorithm(WindowAlgorithm):
         numbers[events.SAMPLING] = self.sample_size()
         numbers[events.ERROR] = round(1000 * self.sample_error())
         numbers[events.KEPT] = round(1000 * self._share_kept())
+        numbers[events.PARTIAL] = self.advanced and self._partial()
         numbers[events.CHANCE] = 20111213
-        numbers[events.BOUNDED] = NONE
+        numbers[events.BOUNDED] = numbers[events.FINED] = NONE
         none = np.zeros(0, np.int64)
         grid = cells(0, 2, width)
         samples = Samples(tracked(1, width), none, none, none, none, none)
@@ -122,6 +123,12 @@ class EventAlgorithm(WindowAlgorithm):
     def sample_error(self) -> float:
         """The error of a sample's mean, as part of the range of scores in its cell."""
         return 0.0
+
+    def _partial(self) -> bool:
+        given = self.setting.options.get("partial", False)
+        if not isinstance(given, bool):
+            raise QueryError(f"partial is {given!r}", "True or False", "leave it out")
+        return given
 
     def _share_kept(self) -> float:
         given = self.setting.options.get("obsolete", 1.0)
@@ -187,7 +194,7 @@ def _rebuilt(state: State) -> State:
     wanted = max(points // _SHARE, 16)
     numbers[events.MOST_CANDIDATES] = wanted if numbers[events.ADVANCED] else 0
     numbers[events.NEAR] = max(int(numbers[events.NEAR]), 2 * (points // _SOON), 2)
-    numbers[events.BOUNDED] = NONE
+    numbers[events.BOUNDED] = numbers[events.FINED] = NONE
     candidates = max(wanted, int(state.candidates.size[0])) + 1
     if len(state.kind) != slots:
         numbers[events.FRESH] = 1  # slots have moved
@@ -259,7 +266,7 @@ def _begin(state: State, found: Contending, floor: int) -> None:
         enter(state, seq, seq & mask, int(found.order.score[at]))
     numbers[events.LOOKED] = clock(held)
     numbers[events.EXAMINED] = held.numbers[NEXT]
-    numbers[events.BOUNDED] = NONE
+    numbers[events.BOUNDED] = numbers[events.FINED] = NONE
     numbers[events.GAUGED] = held.numbers[ARRIVED]
     numbers[events.MISSED] = 0
     numbers[events.FRESH] = 0

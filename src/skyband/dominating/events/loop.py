@@ -23,6 +23,7 @@ from skyband.dominating.events.state import (
     EVENT,
     EXAMINED,
     EXCLUDED,
+    FINED,
     FRESH,
     GAUGED,
     LOOKED,
@@ -30,6 +31,7 @@ from skyband.dominating.events.state import (
     MOST_CANDIDATES,
     NEAR,
     NOTHING,
+    PARTIAL,
     PRUNING,
     SAMPLING,
     TAKEN,
@@ -222,6 +224,10 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
             guess = estimate(state, slot)
             if guess != NONE and (bound == NONE or guess < bound):
                 bound = guess
+        if numbers[ADVANCED] and numbers[BOUNDED] != NONE:
+            most_now = most(state.limits, state.grid.cell[slot])
+            most_now += state.held.numbers[ARRIVED] - numbers[BOUNDED]
+            bound = most_now if bound == NONE else min(bound, most_now)
         if bound != NONE:
             tick = safe_until(state, seq, slot, bound)
             if tick > clock(state.held):
@@ -232,8 +238,9 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
     else:
         score = exact_score(state.held, slot, state.work)
         if numbers[ADVANCED]:
-            count_partially(state, slot, seq)
             numbers[NEAR] += 2
+        if numbers[PARTIAL]:
+            count_partially(state, slot, seq)
     if not enter(state, seq, slot, score):
         file(state, seq, slot, score)
 
@@ -242,12 +249,12 @@ def _examine(state: State, seq: int, slot: int, bound: int) -> None:
 def leave_alone(state: State, slot: int) -> bool:
     """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
     state.work[EVENTS] += 1
-    if not state.numbers[PRUNING] or not full(state) or state.numbers[BOUNDED] == NONE:
+    if not state.numbers[PRUNING] or not full(state) or state.numbers[FINED] == NONE:
         return False
     k, width = state.numbers[K], state.held.numbers[WIDTH]
     first, last = state.best.score[0], state.best.score[k - 1]
     cell = cell_at(state.held, slot, state.fine.side[0])
-    arrived = state.held.numbers[ARRIVED] - state.numbers[BOUNDED]
+    arrived = state.held.numbers[ARRIVED] - state.numbers[FINED]
     if most(state.fine, cell) + arrived < last and first - last < last - least(
         state.fine, cell, width
     ):
@@ -258,22 +265,23 @@ def leave_alone(state: State, slot: int) -> bool:
 
 @lean
 def renew_bounds(state: State) -> None:
-    """Count the bounds of cells anew now and then, for those that use them."""
+    """Count the bounds of cells anew now and then: often those of few cells, seldom of many."""
     held, numbers = state.held, state.numbers
-    if not (numbers[SAMPLING] or numbers[PRUNING]) or not full(state):
+    if not numbers[ADVANCED] or not full(state):
         return
-    since = held.numbers[ARRIVED] - numbers[BOUNDED]
-    often = _OFTEN if numbers[SAMPLING] else _SELDOM
-    if numbers[BOUNDED] != NONE and since * often < held.numbers[POINTS]:
-        return
-    numbers[BOUNDED] = held.numbers[ARRIVED]
-    if numbers[SAMPLING]:
+    arrived, points = held.numbers[ARRIVED], held.numbers[POINTS]
+    if numbers[BOUNDED] == NONE or (arrived - numbers[BOUNDED]) * _OFTEN >= points:
+        numbers[BOUNDED] = arrived
         counts = state.limits.at_least
         for cell in range(len(counts)):
             counts[cell] = state.grid.held[cell]
         sum_up(state.limits, held.numbers[WIDTH])
-        choose_samples(state)
-    else:
+        if numbers[SAMPLING]:
+            choose_samples(state)
+    if numbers[PRUNING] and (
+        numbers[FINED] == NONE or (arrived - numbers[FINED]) * _SELDOM >= points
+    ):
+        numbers[FINED] = arrived
         count_cells(held, state.fine)
 
 

@@ -36,6 +36,8 @@ NUMBERS = (
     "looked",  # tick up to which events have been processed
     "examined",  # sequence number up to which arrivals have been examined
     "bounded",  # arrivals when the bounds of cells were counted
+    "fined",  # the same of smaller cells (AMSA)
+    "partial",  # whether exact scores are counted for partially dominated cells (ADA)
     "chance",  # state of the random numbers
     "kept",  # obsolete events kept, in thousandths
     "sample_room",
@@ -57,6 +59,8 @@ NUMBERS = (
     LOOKED,
     EXAMINED,
     BOUNDED,
+    FINED,
+    PARTIAL,
     CHANCE,
     KEPT,
     SAMPLE_ROOM,

@@ -1,0 +1,66 @@
+"""Compile every kernel once, two at a time: tests, and processes that they start, load them then.
+
+Run by ``make test`` before the suite; without it each process compiles what it meets first.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+
+import numpy as np
+
+from skyband import (
+    DominatingMonitor,
+    Monitor,
+    TopK,
+    TopKDominating,
+    Workload,
+    WorkloadMonitor,
+    last,
+)
+from skyband.dominating.panes import PaneCounts
+from skyband.spark.candidates import Lives
+from skyband.topk import ALGORITHMS
+from skyband.workload import ALGORITHMS as STRUCTURES
+
+DOMINATING = ("bfa", "contenders", "amsa")  # the others share a kernel with amsa
+
+
+def compile_one(task: tuple[str, str]) -> str:
+    """Answer a few windows with one algorithm."""
+    family, name = task
+    rng = np.random.default_rng(1)
+    window = last(count=40, slide=4)
+    if family == "topk":
+        Monitor(TopK(3, window), name).push(rng.random(200))
+        Monitor(TopK(3, window, emit="changes"), name).push(rng.random(200))
+    elif family == "workload":
+        queries = {f"q{k}": TopK(k, last(count=10 * k, slide=3)) for k in range(1, 4)}
+        WorkloadMonitor(Workload(queries), name).push(rng.random(200))
+    elif family == "dominating":
+        query = TopKDominating(3, [("x", "min"), ("y", "min")], window)
+        DominatingMonitor(query, name).push(rng.random((400, 2)))
+    else:
+        counts = PaneCounts(3, 2, Lives(4, 1))
+        for pane in range(6):
+            list(counts.answer_before(pane))
+            points = rng.random((20, 2))
+            counts.insert(2 * pane, points, points)
+    return f"{family} {name}"
+
+
+def main() -> None:
+    """Compile all, the longest first."""
+    tasks = [("dominating", "amsa"), *(("topk", name) for name in ALGORITHMS)]
+    tasks += [("workload", name) for name in STRUCTURES]
+    tasks += [("dominating", name) for name in DOMINATING[:2]] + [("panes", "counts")]
+    began = time.perf_counter()
+    with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
+        for done in pool.imap_unordered(compile_one, tasks):
+            print(f"compiled: {done}", flush=True)
+    print(f"{time.perf_counter() - began:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
