@@ -308,3 +308,31 @@ def test_null_values_and_arrow_columns():
     assert [window.id.tolist(), window.score.tolist()] == [[4, 9], [2.0, -1.0]]
     assert monitor.dropped.null_score == 1
     assert "top 3 keys by max" in monitor.explain()
+
+
+@pytest.mark.parametrize("by", BYS)
+@pytest.mark.parametrize("timed", [False, True])
+def test_windows_that_need_more_room_than_there_was(by, timed):
+    chance = random.Random(by)
+    rows = 2_500
+    keys = [chance.randrange(400) + at // 4 for at in range(rows)]
+    values = [chance.choice([0.1, 1e9, -3.7]) * chance.randint(1, 9) for _ in keys]
+    size, slide = 700, 130
+    if timed:
+        monitor = TotalsMonitor(TopKTotals(5, by, last(time=size, slide=slide)))
+        parts = {"times": np.arange(rows)}
+        wanted = time_totals(keys, values, range(rows), size, slide, by, 5)
+    else:
+        monitor = TotalsMonitor(TopKTotals(5, by, last(count=size, slide=slide)))
+        parts = {}
+        wanted = count_totals(keys, values, size, slide, by, 5)
+    found = []
+    for low in range(0, rows, 500):
+        part = slice(low, low + 500)
+        more = {name: column[part] for name, column in parts.items()}
+        if timed:
+            more["watermark"] = low + 500
+        found += answers(monitor.push(np.array(keys[part]), np.array(values[part]), **more))
+        monitor = TotalsMonitor.restore(monitor.snapshot())
+    same(found + answers(monitor.finish()), wanted)
+    assert len(monitor.kept()) <= size + slide
