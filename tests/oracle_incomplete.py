@@ -53,6 +53,7 @@ def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
 def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", offset=0):
     """Every time window that holds a row."""
     there = [(*row, time) for row, time in zip(rows, times, strict=True) if ranks(row[2])]
+    there.sort(key=lambda row: (row[3], *row[:3]))  # sums are rounded alike in any order of arrival
     ends = set()
     for *_, time in there:
         end = offset + ((time - offset) // slide + 1) * slide

@@ -22,15 +22,16 @@ from tests.oracle_incomplete import count_incomplete, time_incomplete
 from tests.streams import answers, batches, reports, same
 
 NAMES = ["a", "b", "c", "d", "e"]
-LEVELS = 8
+LEVELS = (8, 8, 1_000_003)  # coarse values make ties, fine ones are rounded
 
 
 def some_rows(chance, rows, width, repeats, low=0.0):
-    """Rows (id, stream, value) on a coarse grid: objects come in bursts; some values are missing.
+    """Rows (id, stream, value): objects come in bursts; some values are missing.
 
     With ``repeats="none"`` no object comes twice in a stream.
     """
     found, seen, ids = [], set(), []
+    levels = chance.choice(LEVELS)
     for at in range(rows):
         if not ids or chance.random() < 0.4:
             ids.append(chance.choice([at, -at - 1, at << 50]))
@@ -39,7 +40,7 @@ def some_rows(chance, rows, width, repeats, low=0.0):
             ids.append(at + (len(ids) << 40))
             id = ids[-1]
         seen.add((id, stream))
-        value = low + chance.randrange(LEVELS + 1) / LEVELS
+        value = low + chance.randrange(levels + 1) / levels
         found.append((id, stream, float("nan") if chance.random() < 0.05 else value))
     return found
 
