@@ -80,10 +80,12 @@ def check_dominance(
     past: Mapping[int, Row],
     kept: Mapping[int, Row],
     seen: Mapping[int, list[int]],
+    counted: int,
 ) -> None:
     """Assert that what is kept suffices, and that nothing kept is dominated by k objects.
 
-    ``past`` are all rows of a count window's stream so far, ``seen`` what is known of objects.
+    ``past`` are all rows of a count window's stream so far, ``seen`` what is known of objects,
+    ``counted`` how many instances are said to be in the k dominance set.
     """
     alive = window_rows(past, query.window.size)
     assert all(alive[seq] == row for seq, row in kept.items()), "1: not rows of the window"
@@ -96,9 +98,11 @@ def check_dominance(
     oldest: dict[int, Instance] = {}
     for id, until in sorted(by_kept, reverse=True):
         oldest[id] = by_kept[id, until]
-    for one in oldest.values():
-        if isinstance(query.repeats, str):  # sums are compared up to rounding
+    if isinstance(query.repeats, str):  # sums are compared up to rounding
+        for one in oldest.values():
             assert dominators(one, by_kept) < k, "3: the oldest instance is dominated"
+        free = sum(dominators(one, by_kept) < k for one in by_kept.values())
+        assert counted == free, "3: instances are miscounted"
     for key, one in by_window.items():
         if key not in by_kept:
             assert dominators(one, by_kept) >= k, "2: an instance is missing"

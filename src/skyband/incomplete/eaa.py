@@ -154,7 +154,10 @@ class Eaa(StoreAlgorithm):
         """``alive``: the id, stream number and value of each row so far, of a count window."""
         _settle(self.state)
         kept = self.held_rows()
-        check_dominance(self.query, self.setting.k, self.last_window, alive, kept, self.seen())
+        count = int(self.state.numbers[_KEPT])
+        check_dominance(
+            self.query, self.setting.k, self.last_window, alive, kept, self.seen(), count
+        )
         assert _knows_scores(self.state.held), "4"
 
     def seen(self) -> dict[int, list[int]]:
