@@ -133,10 +133,17 @@ def _add(sums: Ints, at: int, width: int, lowest: int, bits: int) -> None:
 def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> None:
     """Read the rows of the slots that come next, so that memory delivers them side by side."""
     cells, stride = state.slots.cells, state.slots.numbers[STRIDE]
+    entries, extreme = state.entries, state.numbers[KIND] == EXTREMES
+    last = entries.mask[0]
     found = 0
     for i in range(low, min(low + _AHEAD + 1, high)):
         row = slots[i & mask] * stride
         found ^= cells[row] ^ cells[row + stride - 1]
+        if extreme:
+            largest, tail = cells[row + LARGEST] & last, cells[row + TAIL] & last
+            found ^= entries.newer[largest] ^ entries.older[tail]
+            if entries.value[largest] < entries.value[tail]:
+                found ^= 1
     state.scratch[0] = found  # or it would not be read
 
 
