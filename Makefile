@@ -36,7 +36,8 @@ test: setup lint ## everything: lint, the suite compiled, the kernels interprete
 		tests/test_grid.py tests/test_papers.py tests/test_partitions.py tests/test_properties.py \
 		tests/test_workload.py tests/test_workload_queries.py tests/test_field.py \
 		tests/test_dominating.py tests/test_dominating_approximate.py \
-		tests/test_dominating_paper.py tests/test_pane_counts.py
+		tests/test_dominating_paper.py tests/test_pane_counts.py tests/test_incomplete.py \
+		tests/test_incomplete_paper.py tests/test_incomplete_sketch.py
 
 bench: setup ## the benchmarks, quick: published figures beside ours
 	$(BIN)/skyband bench spark --quick
