@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.errors import QueryError
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES, counters
@@ -24,7 +24,6 @@ class State(NamedTuple):
     seq: Ints
     score: Ints
     best: Ranked
-    memory: Emission
     work: Ints
     numbers: Ints  # k, dimensions, first point, points after the last
 
@@ -64,7 +63,6 @@ class Bfa(Algorithm):
             np.zeros(room, np.int64),
             np.zeros(room, np.int64),
             ranked(2 * setting.k),
-            emission(setting.k, setting.changes),
             counters(),
             np.array([setting.k, self.width, 0, 0], np.int64),
         )
@@ -110,13 +108,11 @@ class Bfa(Algorithm):
 def _advance(
     state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
 ) -> int:
-    """Take in a batch from a step on; return the step before which room ran out."""
+    """Take in a batch from a step on; return the number of steps."""
     numbers = state.numbers
     k = numbers[_K]
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
-        if lacks_room(target, k, state.memory):
-            return step
         while numbers[_FIRST] < numbers[_LAST] and state.seq[numbers[_FIRST]] < steps.first[step]:
             _expire(state)
         for at in range(position, steps.stop[step]):
@@ -127,7 +123,7 @@ def _advance(
             _select(state)
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += numbers[_LAST] - numbers[_FIRST]
-            report(target, step, state.best, k, state.memory, True)
+            report_whole(target, step, state.best, k)
         else:
             skip(target, step)
         step += 1

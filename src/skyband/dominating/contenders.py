@@ -17,10 +17,11 @@ from skyband.kernels.bounds import (
     most,
     side_of,
 )
-from skyband.kernels.emission import Out, skip
+from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.field import (
     ARRIVED,
     NEXT,
+    NONE,
     OLDEST,
     POINTS,
     SLOTS,
@@ -31,11 +32,11 @@ from skyband.kernels.field import (
     is_point,
     place_point,
     remove_oldest,
+    slot_of,
 )
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, ranked
 from skyband.kernels.tracked import (
-    NONE,
     Tracked,
     credit,
     outlived,
@@ -55,6 +56,7 @@ _SHALLOW = 128  # part of the window by which the floor stays below the k-th sco
 _DEEP = 64  # the same for those that start from contenders
 _PART = 8  # part of the window whose replacement in one step calls for a recount
 _TOO_MUCH = 4  # times a recount's cost that contenders may cost before one
+_CHEAP = 16 * 1024  # comparisons that are never worth a recount
 _GROUND = -1  # a floor that every bound reaches, also those of cells without points
 _NOBODY = 1 << 60  # a floor that no bound reaches
 _READING = 16  # what counting a point by cell costs, in comparisons of a contender
@@ -237,7 +239,7 @@ def _advance(
                 _sort(state)
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += state.items.size[0]
-            _report(state, target, step)
+            report_whole(target, step, state.order, numbers[_K])
         else:
             skip(target, step)
         numbers[_TAKEN] = 0
@@ -250,7 +252,7 @@ def _advance(
 def _forget(state: State) -> None:
     """No contenders any more: most of the window is about to be replaced."""
     for at in range(state.items.size[0]):
-        state.place[state.items.seq[at] & (state.held.numbers[SLOTS] - 1)] = NONE
+        state.place[slot_of(state.held, state.items.seq[at])] = NONE
     state.items.size[0] = 0
     state.order.size[0] = 0
 
@@ -258,7 +260,7 @@ def _forget(state: State) -> None:
 @lean
 def _expire(state: State) -> None:
     held = state.held
-    slot = held.numbers[OLDEST] & (held.numbers[SLOTS] - 1)
+    slot = slot_of(held, held.numbers[OLDEST])
     if is_point(held, slot):
         if state.place[slot] != NONE:
             _drop(state, slot)
@@ -299,7 +301,7 @@ def _drop(state: State, slot: int) -> None:
     state.place[slot] = NONE
     moved = untrack(state.items, place, held.numbers[WIDTH])
     if moved != NONE:
-        state.place[moved & (held.numbers[SLOTS] - 1)] = place
+        state.place[slot_of(held, moved)] = place
     state.work[DELETIONS] += 1
 
 
@@ -312,11 +314,10 @@ def _sort(state: State) -> None:
 def _overworked(state: State) -> bool:
     """Whether contenders have cost more than finding them anew would."""
     held, numbers = state.held, state.numbers
-    if state.items.size[0] <= 4 * numbers[_K] + 64:
-        worked = numbers[_WORKED] // 4  # few: it is their coming and going that costs
-    else:
-        worked = numbers[_WORKED]
-    return worked > _TOO_MUCH * _READING * held.numbers[POINTS] > 64 * 1024
+    recount = _READING * held.numbers[POINTS]
+    few = state.items.size[0] <= 4 * numbers[_K] + 64  # it is their coming and going that costs
+    patience = _TOO_MUCH * (4 if few else 1)
+    return recount > _CHEAP and numbers[_WORKED] > patience * recount
 
 
 @lean
@@ -338,7 +339,7 @@ def _certain(state: State) -> bool:
 def _recount(state: State) -> bool:
     """Count the bounds anew, and choose the contenders; False if room for them is lacking."""
     held, numbers, limits, items = state.held, state.numbers, state.limits, state.items
-    k, mask = numbers[_K], held.numbers[SLOTS] - 1
+    k = numbers[_K]
     count_cells(held, limits)
     state.work[RESCANS] += 1
     if items.size[0] < k and not _seed(state):
@@ -349,7 +350,7 @@ def _recount(state: State) -> bool:
         floor = max(int(state.order.score[k - 1]) - numbers[_SLACK], _GROUND)
     wanted = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = seq & mask
+        slot = slot_of(held, seq)
         if is_point(held, slot) and most(limits, cell_at(held, slot, limits.side[0])) >= floor:
             wanted += 1
     if wanted + items.size[0] > len(items.seq):
@@ -357,7 +358,7 @@ def _recount(state: State) -> bool:
         return False
     many = items.size[0] > 4 * k + 64
     for seq in range(held.numbers[NEXT] - 1, held.numbers[OLDEST] - 1, -1):
-        slot = seq & mask
+        slot = slot_of(held, seq)
         if is_point(held, slot):
             known = state.place[slot] != NONE
             may_win = most(limits, cell_at(held, slot, limits.side[0])) >= floor
@@ -380,11 +381,11 @@ def _recount(state: State) -> bool:
 def _seed(state: State) -> bool:
     """Make the points with the largest lower bounds contenders, k at least if there are as many."""
     held, limits, levels = state.held, state.limits, state.levels
-    k, width, mask = state.numbers[_K], held.numbers[WIDTH], held.numbers[SLOTS] - 1
+    k, width = state.numbers[_K], held.numbers[WIDTH]
     scale = held.numbers[POINTS] // _LEVELS + 1
     levels[:] = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = seq & mask
+        slot = slot_of(held, seq)
         if is_point(held, slot):
             levels[least(limits, cell_at(held, slot, limits.side[0]), width) // scale] += 1
     level, wanted = len(levels) - 1, levels[len(levels) - 1]
@@ -395,19 +396,9 @@ def _seed(state: State) -> bool:
         state.numbers[_WANTED] = wanted + state.items.size[0]
         return False
     for seq in range(held.numbers[NEXT] - 1, held.numbers[OLDEST] - 1, -1):
-        slot = seq & mask
+        slot = slot_of(held, seq)
         if is_point(held, slot) and state.place[slot] == NONE:
             bound = least(limits, cell_at(held, slot, limits.side[0]), width)
             if bound // scale >= level and not outlived(state.items, held, seq, k, state.work):
                 _contend(state, seq, slot)
     return True
-
-
-@lean
-def _report(state: State, target: Out, step: int) -> None:
-    k, at = min(state.numbers[_K], state.order.size[0]), target.rows.size[0]
-    for i in range(k):
-        target.rows.score[at + i] = state.order.score[i]
-        target.rows.seq[at + i] = state.order.seq[i]
-    target.rows.size[0] = at + k
-    target.upto[step] = at + k

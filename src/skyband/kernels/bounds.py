@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import BITS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point
+from skyband.kernels.field import BITS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point, slot_of
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
@@ -54,7 +54,7 @@ def count_cells(held: Field, found: Bounds) -> None:
     counts = found.at_least
     counts[:] = 0
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = seq & (held.numbers[SLOTS] - 1)
+        slot = slot_of(held, seq)
         if is_point(held, slot):
             counts[cell_at(held, slot, side)] += 1
     sum_up(found, width)

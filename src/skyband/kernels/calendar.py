@@ -10,10 +10,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.kernels.field import NONE
 from skyband.kernels.jit import lean
 from skyband.order import Ints
-
-NONE = -1
 
 
 class Calendar(NamedTuple):

@@ -11,11 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import BITS, SLOTS, Field
+from skyband.kernels.field import BITS, NONE, Field
 from skyband.kernels.jit import lean
 from skyband.order import Ints
-
-NONE = -1
 
 
 class Cells(NamedTuple):
@@ -96,9 +94,3 @@ def dominates_cell(one: int, other: int, side: int, width: int) -> bool:
 def first_code(held: Field, index: int, side: int) -> int:
     """The lowest code whose cell index, in its dimension, is ``index``."""
     return ((index << held.numbers[BITS]) + side - 1) // side
-
-
-@lean
-def slot_of(held: Field, seq: int) -> int:
-    """The slot of a sequence number."""
-    return seq & (held.numbers[SLOTS] - 1)

@@ -82,15 +82,23 @@ def report(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty
     ``dirty`` says whether the ranking may differ from the one reported before. The caller has made
     sure of room, see :func:`lacks_room`. O(k); O(1) for changes when nothing changed.
     """
-    size = min(k, best.size[0])
-    at = target.rows.size[0]
     if memory.changes[0] == 0:
-        copy_run(best, 0, target.rows, at, size)
-        target.rows.size[0] = at + size
-    elif dirty:
+        report_whole(target, step, best, k)
+        return
+    if dirty:
+        size = min(k, best.size[0])
         _write_changes(target, best, size, memory.reported)
         copy_best(best, size, memory.reported)
-    target.upto[step] = target.rows.size[0]
+    skip(target, step)
+
+
+@lean
+def report_whole(target: Out, step: int, best: Ranked, k: int) -> None:
+    """Report the first ``k`` of ``best`` as the window of this step, never as changes. O(k)."""
+    size, at = min(k, best.size[0]), target.rows.size[0]
+    copy_run(best, 0, target.rows, at, size)
+    target.rows.size[0] = at + size
+    skip(target, step)
 
 
 @lean

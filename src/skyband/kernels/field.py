@@ -21,6 +21,7 @@ Bytes = NDArray[np.uint8]
 Codes = NDArray[np.uint16]
 
 _MOST = 4096  # codes per dimension at most: so many that points of equal code are few
+NONE = -1  # no slot, no place, no bound
 _CHUNK = 512  # points looked at together: their masks stay close to the processor
 _EVEN = 0x00FF00FF00FF00FF
 
@@ -93,6 +94,19 @@ def choose_bounds(held: Field, sample: int = 65_536) -> None:
         held.bounds[at * (blocks - 1) : (at + 1) * (blocks - 1)] = bounds
         held.codes[at * slots : (at + 1) * slots] = 0
         held.codes[at * slots + slot] = np.searchsorted(bounds, column[slot], side="right")
+
+
+@lean
+def slot_of(held: Field, seq: int) -> int:
+    """The slot of a sequence number."""
+    return seq & (held.numbers[SLOTS] - 1)
+
+
+@lean
+def seq_of(held: Field, slot: int) -> int:
+    """The sequence number that a slot holds, or will hold next."""
+    oldest = held.numbers[OLDEST]
+    return oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
 
 
 @lean

@@ -6,13 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import OLDEST, SLOTS, WIDTH, Field
+from skyband.kernels.field import NONE, OLDEST, SLOTS, WIDTH, Field, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, rank
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints
 
-NONE = -1
 _CHUNK = 512
 _PATIENCE = 8  # moves per point after which sorting anew is cheaper
 
@@ -62,7 +61,7 @@ def roomier_tracked(items: Tracked, room: int, width: int) -> Tracked:
 def track(items: Tracked, held: Field, seq: int, score: int) -> int:
     """Add a point with its score; return its place."""
     room, width = len(items.seq), held.numbers[WIDTH]
-    place, slot = items.size[0], seq & (held.numbers[SLOTS] - 1)
+    place, slot = items.size[0], slot_of(held, seq)
     for at in range(width):
         items.points[at * room + place] = held.points[slot * width + at]
     items.score[place] = score
@@ -123,7 +122,7 @@ def outlived(items: Tracked, held: Field, seq: int, k: int, work: Ints) -> bool:
     Each of them outranks it while it lives: by what it dominates, or, if equal, by age. O(m d).
     """
     room, width = len(items.seq), held.numbers[WIDTH]
-    slot = seq & (held.numbers[SLOTS] - 1)
+    slot = slot_of(held, seq)
     start, found = 0, 0
     while start < items.size[0] and found < k:
         count = min(_CHUNK, items.size[0] - start)

@@ -15,8 +15,7 @@ from skyband.dominating.events.state import (
     draw,
 )
 from skyband.kernels.bounds import cell_at, count_cells, most
-from skyband.kernels.cells import NONE, slot_of
-from skyband.kernels.field import ARRIVED, NEXT, OLDEST, exact_score, is_point
+from skyband.kernels.field import ARRIVED, NEXT, NONE, OLDEST, exact_score, is_point, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 

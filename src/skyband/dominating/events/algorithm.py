@@ -20,11 +20,12 @@ from skyband.dominating.window import WindowAlgorithm, stale
 from skyband.errors import QueryError
 from skyband.kernels.bounds import bounds, cell_at, most, side_of
 from skyband.kernels.calendar import calendar
-from skyband.kernels.cells import NONE, cells, put, slot_of
+from skyband.kernels.cells import cells, put
 from skyband.kernels.emission import Out
 from skyband.kernels.field import (
     ARRIVED,
     NEXT,
+    NONE,
     OLDEST,
     POINTS,
     SLOTS,
@@ -32,6 +33,7 @@ from skyband.kernels.field import (
     Field,
     field,
     is_point,
+    slot_of,
 )
 from skyband.kernels.jit import entry
 from skyband.kernels.ranked import ranked
@@ -237,7 +239,7 @@ def _rebuilt(state: State) -> State:
 def _sort_into_cells(state: State) -> None:
     held = state.held
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = seq & (held.numbers[SLOTS] - 1)
+        slot = slot_of(held, seq)
         if is_point(held, slot):
             put(state.grid, slot, cell_at(held, slot, state.grid.side[0]))
     if state.numbers[events.ADVANCED]:
@@ -250,7 +252,7 @@ def _sort_into_cells(state: State) -> None:
 def _begin(state: State, found: Contending, floor: int) -> None:
     """Forget all events, take over the k best, and schedule an event for each other point."""
     held, numbers = state.held, state.numbers
-    mask, k = held.numbers[SLOTS] - 1, numbers[events.K]
+    k = numbers[events.K]
     state.dates.first[:] = NONE
     state.dates.due[:] = NONE
     state.kind[:] = NOTHING
@@ -263,7 +265,7 @@ def _begin(state: State, found: Contending, floor: int) -> None:
     _forget_samples(state)
     for at in range(min(k, found.order.size[0])):
         seq = found.order.seq[at]
-        enter(state, seq, seq & mask, int(found.order.score[at]))
+        enter(state, seq, slot_of(held, seq), int(found.order.score[at]))
     numbers[events.LOOKED] = clock(held)
     numbers[events.EXAMINED] = held.numbers[NEXT]
     numbers[events.BOUNDED] = numbers[events.FINED] = NONE
@@ -272,7 +274,7 @@ def _begin(state: State, found: Contending, floor: int) -> None:
     numbers[events.FRESH] = 0
     renew_bounds(state)
     for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = seq & mask
+        slot = slot_of(held, seq)
         if not is_point(held, slot) or state.kind[slot] == TOP or leave_alone(state, slot):
             continue
         if found.place[slot] != NONE:

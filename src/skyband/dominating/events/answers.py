@@ -21,8 +21,7 @@ from skyband.dominating.events.state import (
     mark,
 )
 from skyband.kernels.calendar import note
-from skyband.kernels.cells import NONE, slot_of
-from skyband.kernels.field import ARRIVED, WIDTH
+from skyband.kernels.field import ARRIVED, NONE, WIDTH, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better, place_of
 from skyband.kernels.tracked import Tracked, track, untrack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.dominating.events.state import State, mark
-from skyband.kernels.cells import first_code, slot_of, spread
-from skyband.kernels.field import NEXT, OLDEST, SLOTS, WIDTH, is_point
+from skyband.kernels.cells import first_code, spread
+from skyband.kernels.field import NEXT, OLDEST, SLOTS, WIDTH, is_point, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.work import COMPARISONS
 

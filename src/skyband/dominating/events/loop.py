@@ -43,19 +43,21 @@ from skyband.dominating.events.state import (
 from skyband.dominating.window import stale
 from skyband.kernels.bounds import cell_at, count_cells, least, most, sum_up
 from skyband.kernels.calendar import strike, take_due
-from skyband.kernels.cells import NONE, drop, put, slot_of
-from skyband.kernels.emission import Out, skip
+from skyband.kernels.cells import drop, put
+from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.field import (
     ARRIVED,
     NEXT,
+    NONE,
     OLDEST,
     POINTS,
-    SLOTS,
     WIDTH,
     exact_score,
     is_point,
     place_point,
     remove_oldest,
+    seq_of,
+    slot_of,
 )
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.tracked import credit, rank_again
@@ -105,7 +107,7 @@ def advance(
             missed[step] = numbers[MISSED]
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += state.top.size[0] + state.candidates.size[0]
-            _report(state, target, step)
+            report_whole(target, step, state.best, numbers[K])
         else:
             skip(target, step)
         numbers[TAKEN] = 0
@@ -208,8 +210,7 @@ def _look(state: State, slot: int) -> None:
     """Process the event of a point."""
     held = state.held
     state.kind[slot] = NOTHING
-    oldest = held.numbers[OLDEST]
-    seq = oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
+    seq = seq_of(held, slot)
     if not leave_alone(state, slot):
         bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
         _examine(state, seq, slot, bound)
@@ -283,13 +284,3 @@ def renew_bounds(state: State) -> None:
     ):
         numbers[FINED] = arrived
         count_cells(held, state.fine)
-
-
-@lean
-def _report(state: State, target: Out, step: int) -> None:
-    at, best = target.rows.size[0], state.best
-    for i in range(best.size[0]):
-        target.rows.score[at + i] = best.score[i]
-        target.rows.seq[at + i] = best.seq[i]
-    target.rows.size[0] = at + best.size[0]
-    target.upto[step] = target.rows.size[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skyband.dominating.events.state import CANDIDATE, EVENT, OBSOLETE, State
-from skyband.kernels.cells import NONE, spread
-from skyband.kernels.field import ARRIVED, WIDTH, dominates
+from skyband.kernels.cells import spread
+from skyband.kernels.field import ARRIVED, NONE, WIDTH, dominates
 from skyband.kernels.jit import lean
 from skyband.kernels.work import COMPARISONS
 

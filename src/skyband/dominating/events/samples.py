@@ -13,8 +13,8 @@ from skyband.dominating.events.state import (
     draw,
 )
 from skyband.kernels.bounds import least, most
-from skyband.kernels.cells import NONE, dominates_cell, slot_of
-from skyband.kernels.field import OLDEST, SLOTS, WIDTH, exact_score
+from skyband.kernels.cells import dominates_cell
+from skyband.kernels.field import NONE, WIDTH, exact_score, seq_of, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.tracked import track, untrack
 
@@ -134,13 +134,10 @@ def _fill(state: State, cell: int) -> None:
     others = grid.held[cell] - samples.size[cell]
     missing = min(state.numbers[SAMPLING] - samples.size[cell], others)
     slot = grid.first[cell]
-    mask = held.numbers[SLOTS] - 1
     while slot != NONE and missing > 0:
         if samples.place[slot] == NONE:
             if draw(state, others) < missing:
-                oldest = held.numbers[OLDEST]
-                seq = oldest + ((slot - oldest) & mask)
-                _add(state, seq, slot)
+                _add(state, seq_of(held, slot), slot)
                 missing -= 1
             others -= 1
         slot = grid.after[slot]
