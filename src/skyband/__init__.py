@@ -13,8 +13,12 @@ from skyband.query import CountWindow, TimeWindow, TopK, last
 if TYPE_CHECKING:
     from skyband.dominating.monitor import DominatingMonitor
     from skyband.dominating.query import TopKDominating
+    from skyband.incomplete.monitor import IncompleteMonitor
+    from skyband.incomplete.query import TopKIncomplete
     from skyband.monitor import Monitor
     from skyband.results import Ranked, RankedWindow
+    from skyband.totals.monitor import TotalsMonitor
+    from skyband.totals.query import TopKTotals
     from skyband.workload.monitor import WorkloadMonitor
     from skyband.workload.queries import Workload
     from skyband.workload.results import RankedByQuery
@@ -25,6 +29,7 @@ __all__ = [
     "CountWindow",
     "DataError",
     "DominatingMonitor",
+    "IncompleteMonitor",
     "Monitor",
     "QueryError",
     "Ranked",
@@ -35,6 +40,9 @@ __all__ = [
     "TimeWindow",
     "TopK",
     "TopKDominating",
+    "TopKIncomplete",
+    "TopKTotals",
+    "TotalsMonitor",
     "Workload",
     "WorkloadMonitor",
     "last",
@@ -42,11 +50,15 @@ __all__ = [
 
 _LATER = {
     "DominatingMonitor": "skyband.dominating.monitor",
+    "IncompleteMonitor": "skyband.incomplete.monitor",
     "Monitor": "skyband.monitor",
     "Ranked": "skyband.results",
     "RankedByQuery": "skyband.workload.results",
     "RankedWindow": "skyband.results",
     "TopKDominating": "skyband.dominating.query",
+    "TopKIncomplete": "skyband.incomplete.query",
+    "TopKTotals": "skyband.totals.query",
+    "TotalsMonitor": "skyband.totals.monitor",
     "Workload": "skyband.workload.queries",
     "WorkloadMonitor": "skyband.workload.monitor",
 }

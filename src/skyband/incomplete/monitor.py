@@ -51,9 +51,7 @@ class IncompleteMonitor(Monitor):
     Parameters are those of :class:`skyband.Monitor`. Answers name objects by id; their time is that
     of the newest attribute. :attr:`clipped` counts values that were moved to a bound.
 
-    >>> from skyband import last
-    >>> from skyband.incomplete.monitor import IncompleteMonitor
-    >>> from skyband.incomplete.query import TopKIncomplete
+    >>> from skyband import IncompleteMonitor, TopKIncomplete, last
     >>> monitor = IncompleteMonitor(TopKIncomplete(2, ["a", "b"], last(count=4)))
     >>> for ranked in monitor.push([7, 8, 9, 7], ["a", "a", "b", "b"], [0.5, 0.75, 0.25, 0.5]):
     ...     print(ranked)

@@ -40,9 +40,7 @@ class TotalsMonitor(Monitor):
     ranked windows ``id`` is the key, ``score`` its total, ``time`` that of its newest row.
 
     >>> import numpy as np
-    >>> from skyband import last
-    >>> from skyband.totals.monitor import TotalsMonitor
-    >>> from skyband.totals.query import TopKTotals
+    >>> from skyband import TopKTotals, TotalsMonitor, last
     >>> monitor = TotalsMonitor(TopKTotals(k=2, by="sum", window=last(count=4, slide=2)))
     >>> for ranked in monitor.push(np.array([7, 8, 7, 9]), np.array([3.0, 5.0, 4.0, 1.0])):
     ...     print(ranked)
