@@ -1,0 +1,210 @@
+"""WORLDCUP: requests to a large web site in the summer of 1998, when there were matches."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skyband.datasets.arrivals import DAY, HOUR, Clock, Rate
+from skyband.datasets.blocks import BLOCK, generator
+from skyband.datasets.incomplete import Sightings
+from skyband.datasets.source import Dataset, Source
+from skyband.errors import QueryError
+from skyband.order import Floats, Ints
+
+SERVERS = 8
+CLIENTS = 2_000_000
+MATCHES = (12.5, 15.5, 19.0)  # hours of the day, in UTC, at which matches begin
+LARGEST = 4_000_000  # bytes of a response
+FULL = 300_000.0  # bytes of a chunk that count as a value of 1, as do more
+
+_STREAM = 18
+_FAVOURITE = 0.25  # of a visit's requests go to one server, the others to any
+_MILLISECOND = 1_000
+
+
+def interest(seconds: Floats) -> Floats:
+    """How busy the site is so many seconds after midnight: by day, and around matches."""
+    wave = 1 - 0.5 * np.cos((seconds - 3 * HOUR) * (2 * np.pi / DAY))
+    for start in MATCHES:
+        passed = (seconds - start * HOUR) / HOUR
+        wave += 2 * np.exp(-(((passed - 0.9) / 0.7) ** 2))  # while it lasts
+        wave += 2 * np.exp(-(((passed - 1.9) / 0.15) ** 2))  # and when it is over
+    return wave
+
+
+CLOCK = Clock(
+    start="1998-06-10",
+    cycle=DAY,
+    sessions=(0,),
+    length=DAY,
+    rows=160 * DAY,
+    rhythm=interest,
+)
+
+
+class Requests(NamedTuple):
+    """A block of requests, as numbers."""
+
+    times: Ints
+    client: Ints
+    server: Ints
+    bytes: Ints
+
+
+class WorldCup(Source):
+    """Requests of clients to eight servers, 160 a second on average: who, where, how many bytes.
+
+    A client comes for a visit: some pages, each of which is a handful of requests within seconds.
+    Few clients (behind which stand whole companies) visit often. Sizes are log-normal with a
+    Pareto tail. A quarter of a visit's requests go to one server, the others to any.
+
+    Reference: Haghani et al., CIKM 2009, section 6.1.1 (WorldCup98: client, server and size of
+    requests to the web site of the championship of 1998).
+
+    Deviations: drawn, not the log of the site; so are the rhythm, the number of servers, what
+    visits look like, and that they do not pass the end of a block.
+    """
+
+    schema = pa.schema(
+        [
+            ("ts", pa.timestamp("us", tz="UTC")),
+            ("client", pa.int64()),
+            ("server", pa.string()),
+            ("bytes", pa.int64()),
+        ]
+    )
+    rated = True
+
+    def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
+        """All columns of a block."""
+        found = requests(seed, number, rate)
+        columns = [
+            pa.array(found.times, self.schema.field("ts").type),
+            pa.array(found.client),
+            pa.array(servers()).take(pa.array(found.server)),
+            pa.array(found.bytes),
+        ]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def scores(self, seed: int, number: int) -> Floats:
+        """The scores of a block."""
+        return requests(seed, number, "even").bytes.astype(np.float64)
+
+
+@cache
+def servers() -> tuple[str, ...]:
+    """The names of the servers."""
+    return tuple(f"server-{number}" for number in range(1, SERVERS + 1))
+
+
+def requests(seed: int, number: int, rate: Rate = "even") -> Requests:
+    """A block of requests, by time."""
+    rng = generator(seed, _STREAM, number)
+    times, _ = CLOCK.times(seed, number, rate)
+    length = max(1.0, (times[-1] - times[0]) / 1e6)
+    pages = rng.geometric(0.25, BLOCK // 16)  # almost twice what is needed
+    visit = np.repeat(np.arange(len(pages)), pages)
+    parts = rng.geometric(1 / 7, len(visit))  # requests of each page
+    many = int(np.searchsorted(np.cumsum(parts), BLOCK)) + 1
+    visit, parts = visit[:many], parts[:many]
+    # pages of a visit follow one another after half a minute of reading or so
+    reading = rng.exponential(30, many)
+    since = np.cumsum(reading)
+    first = np.flatnonzero(np.diff(visit, prepend=-1))
+    since -= np.repeat(since[first], np.diff(first, append=many))
+    start = rng.uniform(0, length, len(pages))
+    page = np.repeat(np.arange(many), parts)[:BLOCK]
+    moment = (start[visit] + since)[page] + rng.exponential(1.0, BLOCK)
+    # whoever passes the end of the block goes on at its beginning
+    order = np.argsort(moment % length, kind="stable")
+    of = visit[page][order]
+    popular = rng.random(len(pages))
+    client = (CLIENTS**popular).astype(np.int64)  # as many in each order of magnitude
+    home = rng.integers(0, SERVERS, len(pages))
+    server = np.where(rng.random(BLOCK) < _FAVOURITE, home[of], rng.integers(0, SERVERS, BLOCK))
+    size = 3_000 * np.exp(1.3 * rng.standard_normal(BLOCK)) * (1 + rng.pareto(1.4, BLOCK))
+    return Requests(times, client[of], server, np.rint(size.clip(40, LARGEST)).astype(np.int64))
+
+
+def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -> Sightings:
+    """Bytes that clients were sent, added up in chunks of time: ``rows`` values from 0 to 1.
+
+    Each of the first ``servers`` servers is a stream. It adds up the requests of each client in
+    chunks of ``delta_ms`` milliseconds, and sends the sums when a chunk is over. A client that
+    comes again in a stream is another object from then on, in all streams; so no object comes
+    twice in one of them.
+
+    Complexity: O(log n) a request; space for all requests.
+
+    Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: the paper does not say how
+    values are normalised, nor in which order chunks arrive; here a value is the share of
+    300,000 bytes, at most 1, and rows of a chunk stand by the time of their last request.
+
+    >>> found = chunked(1_000, servers=3)
+    >>> len(found.id), sorted(set(found.stream.tolist()))
+    (1000, [0, 1, 2])
+    """
+    if rows < 0 or not 1 <= servers <= SERVERS or delta_ms < 1:
+        raise QueryError(
+            f"{rows} rows of {servers} servers in chunks of {delta_ms} ms",
+            f"one to {SERVERS} servers and a millisecond at least",
+            "write servers=2, delta_ms=5_000",
+        )
+    parts: list[Requests] = []
+    chunks = None
+    while chunks is None or len(chunks.client) < rows:
+        for _ in range(max(1, len(parts))):
+            block = requests(seed, len(parts))
+            there = block.server < servers
+            parts.append(Requests(*(column[there] for column in block)))
+        joined = Requests(*map(np.concatenate, zip(*parts, strict=True)))
+        chunks = _added_up(joined, delta_ms * _MILLISECOND)
+    chunks = Requests(*(column[:rows] for column in chunks))
+    value = np.minimum(1.0, chunks.bytes / FULL)
+    return Sightings(_broken(chunks.client, chunks.server), chunks.server, value)
+
+
+def _added_up(found: Requests, length: int) -> Requests:
+    """Sums per chunk, client and server, of chunks that are over, by chunk and last request."""
+    chunk = found.times // length
+    over = chunk < chunk[-1] if len(chunk) else chunk < 0
+    who = found.client[over] * SERVERS + found.server[over]
+    order = np.lexsort((who, chunk[over]))
+    who, chunk = who[order], chunk[over][order]
+    first = np.flatnonzero((np.diff(who, prepend=-1) != 0) | (np.diff(chunk, prepend=-1) != 0))
+    if not len(first):
+        return Requests(*(column[:0] for column in found))
+    last = np.append(first[1:], len(who)) - 1
+    moment = found.times[over][order][last]
+    by_time = np.argsort(moment, kind="stable")
+    client, server = np.divmod(who[first], SERVERS)
+    total = np.add.reduceat(found.bytes[over][order], first)
+    return Requests(moment[by_time], client[by_time], server[by_time], total[by_time])
+
+
+def _broken(client: Ints, server: Ints) -> Ints:
+    """Objects from 0 on: another one whenever a client comes again in a stream."""
+    alias: dict[int, tuple[int, int]] = {}  # by client: its object, and the streams, as bits
+    found = np.empty(len(client), np.int64)
+    objects = 0
+    for at, (who, bit) in enumerate(zip(client.tolist(), (1 << server).tolist(), strict=True)):
+        number, came = alias.get(who, (-1, bit))
+        if came & bit:
+            number, came, objects = objects, 0, objects + 1
+        alias[who] = (number, came | bit)
+        found[at] = number
+    return found
+
+
+WORLDCUP = Dataset(
+    name="worldcup",
+    title="WORLDCUP: requests to a web site",
+    description="Clients, servers and bytes of requests to a web site, many around matches.",
+    score="bytes",
+    time="ts",
+    source=WorldCup(),
+)
