@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband import snapshot as snapshots
+from skyband.changes import Changes
 from skyband.directory import Directory
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
@@ -44,6 +45,7 @@ class Monitor:
     """
 
     family: ClassVar[str] = "topk"
+    _changes: Changes | None = None  # of families that tell them from whole rankings
 
     def __init__(
         self,
@@ -395,6 +397,17 @@ class Monitor:
             reported = self._algorithm.state.memory.reported
             kept = np.union1d(kept, reported.seq[: reported.size[0]])
         return np.unique(kept)
+
+    def reportable(self) -> tuple[Ints, Ints]:
+        """Ids and times of the rows by which objects may still be reported (time windows)."""
+        directory = self._directory
+        assert directory is not None, "rows of time windows have ids and times"
+        places = directory.places(self.kept())
+        id, time = directory.id[places], directory.time[places]
+        if self._changes is not None:
+            for _, _, at, was in self._changes.reported.values():
+                id, time = np.concatenate([id, was]), np.concatenate([time, at])
+        return id, time
 
     def counters(self) -> dict[str, float]:
         """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""

@@ -215,6 +215,52 @@ def play(stream, kept=WatchedKept, processor=PaneProcessor, rules=True):
     return told, aggregation.admitted, aggregation.watermark * s.per_ms, before * s.per_ms
 
 
+def play_batches(s, aggregation, processor, layout, answered):
+    """Play a stream to its end; ``answered`` gets the rows of each batch. Returns watermarks.
+
+    ``processor`` makes a new one, ``layout`` is that of its rows behind the key.
+    """
+    choice, store, found = random.Random(s.seed), Store(), processor()
+
+    def batch(number, rows):
+        nonlocal store, found
+        aggregation.advance()
+        aggregation.take(rows)
+        groups = list(aggregation.closed().items())
+        choice.shuffle(groups)
+        for _, panes in groups:
+            choice.shuffle(panes)
+        if s.restart[number % len(s.restart)]:
+            found = processor()
+        vain = s.fail[number % len(s.fail)]
+        lost = run_task(found, store.copy(), groups, aggregation.watermark)
+        for _ in zip(range(vain), lost, strict=False):
+            pass
+        lost.close()
+        after = store.copy()
+        new = list(run_task(found, after, groups, aggregation.watermark))
+        for key, row in new:
+            check_layout(row[len(key) :], layout)
+        store = after
+        assert all(at > aggregation.watermark for at, _ in store.timers)
+        assert {key for _, key in store.timers} == {key for _, key in store.values}
+        answered([row for _, row in new])
+
+    edges = [0, *sorted(cut % (len(s.rows) + 1) for cut in s.cuts), len(s.rows)]
+    for number, (low, high) in enumerate(itertools.pairwise(edges)):
+        batch(number, s.rows[low:high])
+        while s.idle[number % len(s.idle)] and aggregation.stale:
+            batch(number, [])
+    before = aggregation.watermark
+    if s.drain:
+        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
+    while aggregation.stale:
+        batch(0, [])
+    assert not (s.drain and store.values), "nothing is left at the end"
+    before = before if s.drain else aggregation.watermark
+    return aggregation.watermark * s.per_ms, before * s.per_ms
+
+
 def check_timers(store, watermark):
     """A key with state has one timer, beyond the watermark; one without has none."""
     live = sorted(key for _, key in store.values)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from collections import defaultdict
 
@@ -16,16 +15,16 @@ from skyband.dominating.panes import undominated
 from skyband.errors import SnapshotError
 from skyband.query import TimeWindow
 from skyband.spark.candidates import Lives
-from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
+from skyband.spark.clock import Clock
 from skyband.spark.dominating import shards
 from skyband.spark.dominating.keyed import KeyedKept, KeyedProcessor
-from skyband.spark.dominating.placing import hashed, shard_keys
 from skyband.spark.dominating.ranking import Sums
 from skyband.spark.dominating.shards import ShardKept, ShardProcessor
 from skyband.spark.processor import STATE
+from skyband.spark.sharded.placing import hashed, shard_keys
 from tests.oracle import Answer, changes, ranks, time_dominating
-from tests.spark.fake_handle import Store, check_layout, run_task
-from tests.spark.fake_stream import Aggregation, any_stream, names, report
+from tests.spark.fake_handle import Store, run_task
+from tests.spark.fake_stream import Aggregation, any_stream, names, play_batches, report
 
 TYPES = (LongType(), StringType())
 WIDTH = 3
@@ -85,46 +84,12 @@ class Collected(Aggregation):
 
 def play(s, aggregation, query, processor, answered):
     """Play a stream to its end; ``answered`` gets the rows of each batch. Returns watermarks."""
-    choice, store, found = random.Random(s.seed), Store(), processor(query, 1)
 
-    def batch(number, rows):
-        nonlocal store, found
-        aggregation.advance()
-        aggregation.take(rows)
-        groups = list(aggregation.closed().items())
-        choice.shuffle(groups)
-        for _, panes in groups:
-            choice.shuffle(panes)
-        if s.restart[number % len(s.restart)]:
-            found = processor(query, 1)
-            shards._remembered.clear()  # another worker
-        vain = s.fail[number % len(s.fail)]
-        lost = run_task(found, store.copy(), groups, aggregation.watermark)
-        for _ in zip(range(vain), lost, strict=False):
-            pass
-        lost.close()
-        after = store.copy()
-        new = list(run_task(found, after, groups, aggregation.watermark))
-        for _, row in new:
-            check_layout(row[1:], query.output)
-        store = after
-        assert all(at > aggregation.watermark for at, _ in store.timers)
-        assert {key for _, key in store.timers} == {key for _, key in store.values}
-        answered([row for _, row in new])
+    def new():
+        shards._remembered.clear()  # another worker
+        return processor(query, 1)
 
-    edges = [0, *sorted(cut % (len(s.rows) + 1) for cut in s.cuts), len(s.rows)]
-    for number, (low, high) in enumerate(itertools.pairwise(edges)):
-        batch(number, s.rows[low:high])
-        while s.idle[number % len(s.idle)] and aggregation.stale:
-            batch(number, [])
-    before = aggregation.watermark
-    if s.drain:
-        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
-    while aggregation.stale:
-        batch(0, [])
-    assert not (s.drain and store.values), "nothing is left at the end"
-    before = before if s.drain else aggregation.watermark
-    return aggregation.watermark * s.per_ms, before * s.per_ms
+    return play_batches(s, aggregation, new, query.output, answered)
 
 
 def expected(s, rows, watermark, before):

@@ -81,12 +81,12 @@ def _by_key(
         columns = [column.to_pylist() for column in batch.columns]
         low = 0
         for at, key in enumerate(zip(*columns[:width], strict=True)):
-            if current is not None and (key == current or _comparable(key) == same):
+            if current is not None and (key == current or comparable(key) == same):
                 continue
             if current is not None:
                 _extend(held, columns[width:], low, at)
                 yield current, held
-            current, same, held = key, _comparable(key), [[] for _ in columns[width:]]
+            current, same, held = key, comparable(key), [[] for _ in columns[width:]]
             low = at
         _extend(held, columns[width:], low, batch.num_rows)
     if current is not None:
@@ -98,14 +98,14 @@ def _extend(held: Columns, columns: Columns, low: int, high: int) -> None:
         own.extend(column[low:high])
 
 
-def _comparable(value: Any) -> Any:
+def comparable(value: Any) -> Any:
     """A key that equals itself, even if it holds NaN."""
     if isinstance(value, float) and value != value:
         return "NaN"
     if isinstance(value, tuple):
-        return tuple(_comparable(part) for part in value)
+        return tuple(comparable(part) for part in value)
     if isinstance(value, dict):
-        return tuple(_comparable(part) for part in value.values())
+        return tuple(comparable(part) for part in value.values())
     return value
 
 

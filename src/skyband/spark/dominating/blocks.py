@@ -27,8 +27,8 @@ from pyspark.sql.types import (
 
 from skyband.order import Floats, Ints
 from skyband.spark.aggregation import AT, HALF, LABEL, SCORE, pane_number, reached, watermarked
-from skyband.spark.dominating.placing import shard_keys
 from skyband.spark.dominating.question import DominatingQuestion
+from skyband.spark.sharded.placing import shard_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,0 +1,1 @@
+"""Top-k over incomplete streams on Spark."""

@@ -1,0 +1,62 @@
+"""The local engine of incomplete streams, as a shard runs it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skyband.incomplete.query import TopKIncomplete
+from skyband.order import Ints
+from skyband.results import Ranked
+from skyband.spark.candidates import Column
+
+if TYPE_CHECKING:
+    from skyband.incomplete.monitor import IncompleteMonitor
+
+
+@dataclass(frozen=True)
+class IncompleteEngine:
+    """An engine for rows of stream numbers and values; plain values only."""
+
+    query: TopKIncomplete
+    algorithm: str
+
+    @property
+    def k(self) -> int:
+        """Objects per window."""
+        return self.query.k
+
+    @property
+    def changes(self) -> bool:
+        """Whether changes are reported, not whole rankings."""
+        return self.query.emit == "changes"
+
+    def new(self) -> IncompleteMonitor:
+        """A monitor that has seen nothing."""
+        from skyband.incomplete.monitor import IncompleteMonitor
+
+        return IncompleteMonitor(self.query, self.algorithm)  # type: ignore[arg-type]
+
+    def restore(self, data: bytes) -> IncompleteMonitor:
+        """A monitor from its snapshot."""
+        from skyband.incomplete.monitor import IncompleteMonitor
+
+        found: Any = IncompleteMonitor.restore(data, self.query)  # type: ignore[arg-type]
+        monitor: IncompleteMonitor = found
+        return monitor
+
+    def push(
+        self, monitor: Any, ids: Ints, times: Ints, columns: list[Column], watermark: int
+    ) -> Ranked:
+        """Hand rows to a monitor; ``columns`` are stream numbers and values."""
+        streams, values = columns if columns else ([], [])
+        found: Ranked = monitor.push(
+            ids,
+            np.array(streams, np.int64),
+            np.array(values, np.float64),
+            times=times,
+            watermark=watermark,
+        )
+        return found

@@ -1,0 +1,183 @@
+"""Shards of incomplete streams under everything that Spark may do to them."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import LongType, StringType
+
+from skyband import TopKIncomplete
+from skyband.errors import SnapshotError
+from skyband.spark.candidates import Lives
+from skyband.spark.clock import Clock
+from skyband.spark.incomplete.engine import IncompleteEngine
+from skyband.spark.processor import STATE
+from skyband.spark.sharded import shard
+from skyband.spark.sharded.engine import made_up
+from skyband.spark.sharded.merging import best
+from skyband.spark.sharded.numbering import Numbers
+from skyband.spark.sharded.processor import ShardKept, ShardProcessor
+from tests.oracle import changes, ranks
+from tests.oracle_incomplete import time_incomplete
+from tests.spark.fake_handle import Store, run_task
+from tests.spark.fake_stream import Aggregation, any_stream, play_batches, report
+
+STREAMS = ("a", "b", "c")
+BOUNDS = (-1.0, 3.0)
+
+
+def row_of(score, id, s):
+    """The object, stream and value of a row: few objects, many ties."""
+    value = score if not ranks(score) else min(max(score, 0.0 if s.seed % 3 else -1.0), 3.0)
+    return id % 5, id // 5 % len(STREAMS), value
+
+
+class Spread(Aggregation):
+    """Spark's part: the rows of closed panes by key and shard, sorted; hashes that collide."""
+
+    def __init__(self, stream, shards, whole):
+        super().__init__(stream)
+        self.shards, self.whole = shards, whole
+
+    def name(self, number):
+        return number if self.whole else f"object {number}"
+
+    def closed(self):
+        s, found = self.stream, defaultdict(list)
+        for key, label, pane in list(self.groups):
+            if label > self.watermark * s.per_ms:
+                continue
+            parts = defaultdict(list)
+            for score, at, id in self.groups.pop((key, label, pane)):
+                number, stream, value = row_of(score, id, s)
+                rows = parts[number % self.shards]
+                if ranks(value):
+                    rows.append((at, self.name(number), stream, value, number % 2))
+            for part, rows in parts.items():
+                columns = [list(column) for column in zip(*sorted(rows), strict=True)]
+                at, name, stream, value, hashed = columns or [[], [], [], [], []]
+                more = [] if self.whole else [hashed]
+                row = Row(key, part, label, pane, at, *more, name, stream, value)
+                found[key, part].append(row)
+        return found
+
+
+def asked(s):
+    """The query of a stream, its shards, and whether ids are whole numbers."""
+    chance = random.Random(s.seed)
+    shards = 1 if s.changes else chance.choice((1, 2, 3))
+    least = 0.0 if s.seed % 3 else BOUNDS[0]
+    query = TopKIncomplete(
+        s.k,
+        STREAMS,
+        made_up(s.size, s.slide),
+        chance.choice(("sum", "min", "max", (0.5, 0.1, 2.0))),
+        (least, BOUNDS[1]),
+        repeats=chance.choice(("max", ("sum", 20))) if least == 0.0 else "max",
+        emit="changes" if s.changes else "all",
+    )
+    return query, shards, chance.random() < 0.4, chance.choice(("auto", "recompute", "sla"))
+
+
+def expected(s, query, aggregation, key, watermark):
+    own = [row[1:] for row in aggregation.admitted if row[0] == key]
+    rows, times = [], []
+    for score, at, id in own:
+        number, stream, value = row_of(score, id, s)
+        rows.append((aggregation.name(number), stream, value))
+        times.append(at)
+    repeats = "sum" if query.most > 1 else "max"
+    low = query.low.tolist()
+    found = time_incomplete(
+        rows, times, s.size, s.slide, s.k, query.combine, low, repeats, s.offset
+    )
+    return [
+        one for one in found if one.end <= watermark and (one.end - s.offset) // s.slide >= s.begins
+    ]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_shards_answer_any_stream_exactly(block, monkeypatch):
+    for seed in range(block * 200, block * 200 + 200):
+        s = any_stream(seed)
+        s.drain = s.drain and not s.counted  # a shard does not know which rows others have
+        s.full = s.full and not s.changes  # what changed is told from the first window on
+        query, shards, whole, algorithm = asked(s)
+        monkeypatch.setattr(shard, "_TOGETHER", random.Random(seed).choice((1, 10, 1000)))
+        kept = ShardKept(
+            IncompleteEngine(query, algorithm),
+            Lives(s.size, s.slide),
+            Clock(s.slide, s.offset, s.per_ms),
+            (LongType(),) if whole else (StringType(),),
+            whole,
+            shards > 1,
+            2,
+            s.begins,
+        )
+        spread, told = Spread(s, shards, whole), defaultdict(dict)
+
+        def merged(new, told=told, k=s.k, alone=shards == 1):
+            windows = defaultdict(list)
+            for row in new:
+                windows[row[0], row[2]].append(row[3:])
+            for (key, window), parts in windows.items():
+                assert window not in told[key], "each window is answered in one batch"
+                columns = [list(column) for column in zip(*parts, strict=True)]
+                told[key][window] = parts[0] if alone else best(k, columns)
+
+        def new(kept=kept):
+            return ShardProcessor(kept, 2)
+
+        watermark, _ = play_batches(s, spread, new, kept.output, merged)
+        for key in {row[0] for row in spread.admitted}:
+            wanted = expected(s, query, spread, key, watermark)
+            found = sorted(told[key].items())
+            if s.changes:
+                reports = [
+                    report(
+                        {
+                            "kept_0": row[4],
+                            "ranks": row[2],
+                            "previous": row[3],
+                            "window": window,
+                        },
+                        s,
+                    )
+                    for window, row in found
+                ]
+                assert reports == changes(wanted, s.slide, watermark), f"any_stream({seed})"
+                continue
+            answers = [
+                (s.offset + window * s.slide, tuple(zip(row[1], row[2], strict=True)))
+                for window, row in found
+            ]
+            assert answers == [(one.end, one.rows) for one in wanted], f"any_stream({seed})"
+
+
+def test_numbers_tell_ids_apart_whose_hashes_are_equal():
+    numbers = Numbers(False, 2)
+    ids = [["a", "b", "a", "c"], [1, 1, 1, 2]]
+    first = numbers.number(ids, [7, 7, 7, 8]).tolist()
+    assert first[0] == first[2]
+    assert len(set(first)) == 3
+    numbers.forget(numbers.number([["b"], [1]], [7]))
+    again = Numbers(False, 2)
+    again.adopt(numbers.columns())
+    assert len(again) == 1
+    assert again.number([["b", "a"], [1, 1]], [7, 7]).tolist() == [first[1], 7]
+    assert again.ids(again.number([["a"], [1]], [7])) == [["a"], [1]]
+
+
+def test_state_of_another_release_is_refused():
+    query = TopKIncomplete(1, STREAMS, made_up(10, 5))
+    engine = IncompleteEngine(query, "recompute")
+    kept = ShardKept(engine, Lives(10, 5), Clock(5, 0, 1), (LongType(),), True, False, 2)
+    store = Store()
+    pane = Row(0, 5, 2, [3], [7], [0], [0.5])
+    assert list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4)) == []
+    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    with pytest.raises(SnapshotError, match="version 99"):
+        list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4))
