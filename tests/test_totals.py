@@ -336,3 +336,77 @@ def test_windows_that_need_more_room_than_there_was(by, timed):
         monitor = TotalsMonitor.restore(monitor.snapshot())
     same(found + answers(monitor.finish()), wanted)
     assert len(monitor.kept()) <= size + slide
+
+
+def in_parts(chance, keys, values, times, by, slide):
+    """The rows of each pane, added up by key, as rows that stand for several."""
+    held = {}
+    for key, value, time in zip(keys, values, times, strict=True):
+        if value == value:
+            held.setdefault((time // slide, key), []).append((value, time))
+    found = []
+    for (_, key), rows in held.items():
+        own, newest = [value for value, _ in rows], max(time for _, time in rows)
+        if by in ("max", "min"):
+            found.append((key, {"max": max, "min": min}[by](own), len(own), newest))
+            continue
+        found.append((key, own[0], len(own), newest))  # one row counts for all,
+        found += [(key, value, 0, newest) for value in own[1:]]  # the others are parts of the sum
+    chance.shuffle(found)
+    return [np.array(column) for column in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("by", BYS)
+@pytest.mark.parametrize("emit", ["all", "changes"])
+@pytest.mark.parametrize("seed", range(10))
+def test_rows_that_stand_for_several(by, emit, seed):
+    chance = random.Random(seed)
+    slide = chance.randint(1, 8)
+    window = last(time=slide * chance.randint(1, 5), slide=slide)
+    query = TopKTotals(chance.randint(1, 6), by, window, emit)
+    keys, values = some_rows(chance, 120)
+    times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in keys]).tolist()
+    key, value, count, time = in_parts(chance, keys, values, times, by, slide)
+    monitor = TotalsMonitor(query)
+    found = []
+    cut = chance.randrange(len(key))
+    found += monitor.push(key[:cut], value[:cut], counts=count[:cut], times=time[:cut])
+    monitor = TotalsMonitor.restore(monitor.snapshot(), query)
+    found += monitor.push(key[cut:], value[cut:], counts=count[cut:], times=time[cut:])
+    found += monitor.finish()
+    wanted = time_totals(keys, values, times, window.size, window.slide, by, query.k)
+    if emit == "changes":
+        assert reports(found) == changes(wanted, window.slide, until=1 << 60)
+    else:
+        same(answers(found), wanted)
+
+
+def test_rows_before_the_first_counts_stand_for_themselves():
+    monitor = TotalsMonitor(TopKTotals(3, "mean", last(time=10)))
+    monitor.push([1, 2], [4.0, 5.0], times=[0, 1])
+    monitor.push([1], [8.0], counts=[3], times=[2])
+    monitor.push([2], [7.0], times=[3])
+    (found,) = monitor.finish()
+    assert list(zip(found.id.tolist(), found.score.tolist(), strict=True)) == [(2, 6.0), (1, 3.0)]
+
+
+def test_counts_that_cannot_be():
+    monitor = TotalsMonitor(TopKTotals(3, "mean", last(time=10)))
+    for counts in ([-1], [0.5], [NAN], [1, 2], ["x"], [2**54]):
+        with pytest.raises(DataError):
+            monitor.push([1], [4.0], counts=counts, times=[0])
+    with pytest.raises(DataError, match="count window"):
+        TotalsMonitor(TopKTotals(3, "mean", last(count=10))).push([1], [4.0], counts=[2])
+
+
+def test_ties_by_arrival_rank_the_later_row_first():
+    query = TopKTotals(3, "sum", last(time=10))
+    keys = [5, 9, 2]
+    for ties, wanted in (("key", [9, 5, 2]), ("arrival", [2, 9, 5])):
+        monitor = TotalsMonitor(query, options={"ties": ties})
+        monitor.push(keys, [1.0, 1.0, 1.0], times=[4, 4, 4])
+        monitor = TotalsMonitor.restore(monitor.snapshot(), query)
+        (found,) = monitor.finish()
+        assert found.id.tolist() == wanted
+    with pytest.raises(QueryError, match="ties"):
+        TotalsMonitor(query, options={"ties": "age"})

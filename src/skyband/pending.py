@@ -72,13 +72,17 @@ class Pending:
             attributes = self.attributes[due] if len(self.attributes) else self.attributes
             rows = (self.score[due], self.id[due], self.time[due], attributes)
             self._keep(np.flatnonzero(~due))
-        order = arrival_order(rows[2], rows[1])
+        order = self.sequence(rows[2], rows[1])
         return (
             rows[0][order],
             rows[1][order],
             rows[2][order],
             rows[3][order] if len(rows[3]) else rows[3],
         )
+
+    def sequence(self, times: Ints, ids: Ints) -> Ints:
+        """Positions that put rows in sequence."""
+        return arrival_order(times, ids)
 
     def _keep(self, rows: Ints) -> None:
         self.score, self.id, self.time = self.score[rows], self.id[rows], self.time[rows]

@@ -38,7 +38,8 @@ from skyband.totals.state import (
 _AHEAD = 31  # rows that are read ahead, less one
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
-Rows = tuple[Ints, Ints, Floats, Ints]  # keys, their hashes, values, the bits of values
+Rows = tuple[Ints, Ints, Floats, Ints, Ints]
+"""Keys, their hashes, values, the bits of values; how many rows each stands for, none: one."""
 
 
 @entry
@@ -69,7 +70,8 @@ def advance(state: State, rows: Rows, steps: Steps, target: Out, step: int) -> i
 @lean
 def _take(state: State, rows: Rows, base: int, stop: int, pane: int) -> bool:
     """Add rows up to ``stop`` to the entries of a pane; False if room ran out before."""
-    keys, hashed, values, bits = rows
+    keys, hashed, values, bits, counts = rows
+    counted = len(counts) > 0
     numbers, entries, slots = state.numbers, state.entries, state.slots
     position = numbers[POSITION]
     if position < stop and numbers[PANE] != pane:
@@ -95,11 +97,11 @@ def _take(state: State, rows: Rows, base: int, stop: int, pane: int) -> bool:
             _begin(state, number & mask, slot, base + position)
         at = number & mask
         slots.cells[row + SEEN] = base + position
-        entries.sums[at * width + ROWS] += 1
+        entries.sums[at * width + ROWS] += counts[position] if counted else 1
         if kind == EXTREMES:
             entries.value[at] = max(entries.value[at], value * sign)
         elif kind != COUNTS:
-            _add(entries.sums, at * width, width, lowest, bits[position])
+            _add(entries.sums, at * width, width, lowest, bits[position], counted)
         position += 1
     numbers[POSITION] = position
     return position >= stop
@@ -119,13 +121,13 @@ def _begin(state: State, at: int, slot: int, seq: int) -> None:
 
 
 @lean
-def _add(sums: Ints, at: int, width: int, lowest: int, bits: int) -> None:
+def _add(sums: Ints, at: int, width: int, lowest: int, bits: int, often: bool) -> None:
     if is_infinite(bits):
         sums[at + INFINITE] += _NEGATIVE if bits < 0 else 1
         return
     if width > LIMBS:
         add(sums, at + LIMBS, lowest, bits)
-        if sums[at] & OFTEN == 0:
+        if often or sums[at] & OFTEN == 0:  # rows that stand for many say little of additions
             carry(sums, at + LIMBS, width - LIMBS)
 
 

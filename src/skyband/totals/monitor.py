@@ -25,19 +25,32 @@ from skyband.snapshot import window_of
 from skyband.totals.panes import PaneTotals
 from skyband.totals.query import TopKTotals
 
+TIES = ("key", "arrival")
+_MOST = 1 << 53
+
 
 class WaitingRows(Pending):
     """Maintains rows that wait for the watermark; each of them counts."""
 
+    ties: str = TIES[0]
+
     def tidy(self) -> None:
         """Nothing can be dropped."""
+
+    def sequence(self, times: Ints, ids: Ints) -> Ints:
+        """By time, and of equal times by key, or as they arrived."""
+        if self.ties == "key":
+            return super().sequence(times, ids)
+        return super().sequence(times, np.arange(len(times), dtype=np.int64))
 
 
 class TotalsMonitor(Monitor):
     """Answers one continuous query for the keys with the largest totals.
 
     Parameters: the query and, for time windows, ``delay`` as in :class:`skyband.Monitor`. In the
-    ranked windows ``id`` is the key, ``score`` its total, ``time`` that of its newest row.
+    ranked windows ``id`` is the key, ``score`` its total, ``time`` that of its newest row. With
+    ``options={"ties": "arrival"}`` keys with equal totals and newest rows of equal times rank by
+    which of these rows came last, and not by the larger key.
 
     >>> import numpy as np
     >>> from skyband import TopKTotals, TotalsMonitor, last
@@ -84,16 +97,27 @@ class TotalsMonitor(Monitor):
     def _build(self) -> None:
         # totals change as rows come and go, so what changed is told from whole rankings
         self._algorithm = PaneTotals(replace(self._setting(), changes=False), self.query.by)
-        self._pending = WaitingRows(self._panes, self.query.k, 0)
+        self._pending = waiting = WaitingRows(self._panes, self.query.k, 0)
+        waiting.ties = self._options.get("ties", TIES[0])
+        if waiting.ties not in TIES:
+            raise QueryError(f"ties is {waiting.ties!r}", "'key' or 'arrival'", "leave it out")
         self._changes = Changes() if self.query.emit == "changes" else None
 
     def push(  # type: ignore[override]
-        self, keys: Any = None, values: Any = None, *, times: Any = None, watermark: Any = None
+        self,
+        keys: Any = None,
+        values: Any = None,
+        *,
+        counts: Any = None,
+        times: Any = None,
+        watermark: Any = None,
     ) -> Ranked:
         """Take in a batch of rows and return the windows that it completes.
 
         ``keys`` are whole numbers; look other keys up by them. ``values`` may be left out if the
-        query counts rows. The rest is as in :meth:`skyband.Monitor.push`.
+        query counts rows. With ``counts`` a row of a time window stands for so many rows of its
+        key: its value is their sum, or their largest (least); 0 is for further parts of a sum that
+        no float64 holds alone. The rest is as in :meth:`skyband.Monitor.push`.
 
         Raises :class:`DataError` before anything is taken in.
         """
@@ -107,11 +131,28 @@ class TotalsMonitor(Monitor):
             raise DataError(
                 f"{len(found)} keys for {len(column)} values", "equal lengths", "push equal lengths"
             )
-        return super().push(values, ids=found, times=times, watermark=watermark)
+        if counts is not None:
+            counts = _counts(counts, len(found))
+            if not isinstance(self.query.window, TimeWindow):
+                raise DataError(
+                    "counts for a count window", "rows that each hold a place", "leave counts out"
+                )
+            self._count()
+        return super().push(values, ids=found, times=times, attributes=counts, watermark=watermark)
+
+    def _count(self) -> None:
+        """Let rows stand for several from now on; those that wait stand for themselves."""
+        if not self._algorithm.attributes:
+            self._pending.gather()
+            self._pending.attributes = np.ones((len(self._pending), 1))
+            self._algorithm.attributes = True  # type: ignore[misc]
 
     def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
         column, null = score_column(np.empty(0) if scores is None else scores, "values")
-        return np.empty((len(column), 0)), column, null
+        if not self._algorithm.attributes:
+            return np.empty((len(column), 0)), column, null
+        counts = np.ones(len(column)) if attributes is None else attributes
+        return counts.reshape(-1, 1), column, null
 
     def _ranked(self, target: Out, steps: Steps) -> Ranked:
         whole = super()._ranked(target, steps)
@@ -145,6 +186,7 @@ class TotalsMonitor(Monitor):
     def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         assert self._directory is not None
         self._algorithm.directory = self._directory
+        self._algorithm.attributes = self._pending.attributes.shape[1] > 0  # type: ignore[misc]
         if self._changes is not None:
             self._changes.adopt(arrays)
 
@@ -161,3 +203,18 @@ def _keys(keys: Any) -> Ints:
             "a whole number below 2**63 for each row",
             "number the keys, and look them up by their numbers",
         ) from None
+
+
+def _counts(counts: Any, rows: int) -> Floats:
+    """How many rows each row stands for, as float64 like all that waits."""
+    found, null = score_column(counts, "counts")
+    if len(found) != rows:
+        raise DataError(
+            f"{len(found)} counts for {rows} keys", "equal lengths", "push equal lengths"
+        )
+    sound = (found >= 0) & (found <= _MOST) & (found == np.floor(found))
+    if null is not None or not sound.all():
+        raise DataError(
+            "counts that are no counts", "whole numbers from 0 to 2**53", "leave them out"
+        )
+    return found

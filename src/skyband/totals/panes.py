@@ -37,6 +37,7 @@ _KINDS = {
     "max": (EXTREMES, 1),
     "min": (EXTREMES, -1),
 }
+_ONES = np.empty(0, np.int64)
 
 
 class PaneTotals(Algorithm):
@@ -56,12 +57,14 @@ class PaneTotals(Algorithm):
     """
 
     name = "pane-totals"
+    options = ("ties",)
     state: State
     directory: Directory
     """Where the monitor keeps the keys of rows, by sequence number."""
 
     def __init__(self, setting: Setting, by: str) -> None:
         self._kind = _KINDS[by]
+        self.attributes = False  # type: ignore[misc]  # True once rows stand for many
         super().__init__(setting)
 
     def new_state(self) -> State:  # noqa: D102
@@ -81,7 +84,8 @@ class PaneTotals(Algorithm):
     def run(  # noqa: D102
         self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
     ) -> int:
-        rows = (self._keys, self._hashes, scores, self._bits)
+        counts = _ONES if attributes is None else attributes[:, 0].astype(np.int64)
+        rows = (self._keys, self._hashes, scores, self._bits, counts)
         return advance(self.state, rows, steps, target, step)
 
     def make_room(self, arriving: int) -> None:
