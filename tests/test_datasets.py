@@ -21,7 +21,7 @@ from skyband.datasets.walks import walks
 from skyband.datasets.writing import JsonLines
 from skyband.errors import DataError, QueryError, SkybandError
 
-RATED = ("stock", "trip", "gmti", "network")
+RATED = ("stock", "trip", "gmti", "network", "cameras", "flows", "worldcup")
 GENERATED = tuple(name for name in NAMES if name != "flights")
 UTC = pa.timestamp("us", tz="UTC")
 SCAN = {".csv": "read_csv", ".parquet": "read_parquet", ".jsonl": "read_json"}
@@ -54,6 +54,7 @@ def test_names_are_those_of_the_papers() -> None:
     assert (
         *("time_u", "time_r", "stock", "trip", "planet", "gmti", "flights"),
         *("ind", "ant", "cor", "cover", "homes", "network"),
+        *("sightings", "cameras", "flows", "worldcup"),
     ) == NAMES
     assert all(dataset(name).name == name for name in NAMES)
 
@@ -610,8 +611,8 @@ def test_numbers_that_make_no_sense_are_refused_at_once(wrong: dict[str, object]
 def test_rates_that_make_no_sense_are_refused_at_once() -> None:
     with pytest.raises(QueryError, match="rate is 'fast'"):
         dataset("stock").chunks(10, rate="fast")  # type: ignore[arg-type]
-    for name in ("time_u", "time_r", "planet"):
-        with pytest.raises(QueryError, match="stock, trip, gmti or network"):
+    for name in ("time_u", "time_r", "planet", "sightings"):
+        with pytest.raises(QueryError, match="stock, trip, gmti, network, cameras"):
             dataset(name).chunks(10, rate="bursty")
 
 

@@ -401,7 +401,7 @@ def generate(
         typer.Argument(
             metavar="NAME",
             help="time_u, time_r, stock, trip, planet, gmti, flights (real); of points: ind, ant, "
-            "cor, cover, homes, network.",
+            "cor, cover, homes, network; incomplete: sightings, cameras, flows, worldcup.",
         ),
     ],
     rows: Annotated[

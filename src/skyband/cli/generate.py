@@ -30,4 +30,6 @@ def run(
         written = write(found, out, rows=count, seed=start, rate=pace, progress=told)
     ways = " ".join(f"--on {name}:{way}" for name, way in found.dimensions)
     meant = f"dimensions: {ways}" if ways else f"score: {found.score}"
+    if found.seen is not None:
+        meant = "objects: --id {} --stream {} --value {}".format(*found.seen)
     print(f"skyband: wrote {written:,} rows to {out}; {meant}", file=sys.stderr)

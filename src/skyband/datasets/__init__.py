@@ -25,15 +25,29 @@ homes     real estate                                  five, correlated
 network   computers of a campus, some of which attack  bandwidth, connections, destinations
 ========  ===========================================  ==================================
 
+Some are incomplete streams, in which objects come in several streams, or totals are of interest:
+
+=========  ==========================================  ==================================
+name       what                                        object, stream and value
+=========  ==========================================  ==================================
+sightings  objects that come in three streams          id, stream, value
+cameras    cars that pass cameras on their routes      plate, camera, speed
+flows      traffic that passes routers                 flow, router, bytes
+worldcup   requests to the servers of a web site       client, server, bytes
+=========  ==========================================  ==================================
+
 A stream of any length is made in flat memory, and is the same however it is cut into chunks.
 """
 
 from __future__ import annotations
 
+from skyband.datasets.cameras import CAMERAS_SEEN
 from skyband.datasets.cover import COVER
 from skyband.datasets.flights import FLIGHTS
+from skyband.datasets.flows import FLOWS
 from skyband.datasets.gmti import GMTI
 from skyband.datasets.homes import HOMES
+from skyband.datasets.incomplete import SIGHTINGS
 from skyband.datasets.network import NETWORK
 from skyband.datasets.planet import PLANET
 from skyband.datasets.skyline import NAMES as _SKYLINE
@@ -43,6 +57,7 @@ from skyband.datasets.stock import STOCK
 from skyband.datasets.time_r import TIME_R
 from skyband.datasets.time_u import TIME_U
 from skyband.datasets.trip import TRIP
+from skyband.datasets.worldcup import WORLDCUP
 from skyband.datasets.writing import write
 from skyband.errors import QueryError
 
@@ -54,6 +69,7 @@ _DATASETS = {
         *(TIME_U, TIME_R, STOCK, TRIP, PLANET, GMTI, FLIGHTS),
         *(skyline(name) for name in _SKYLINE),
         *(COVER, HOMES, NETWORK),
+        *(SIGHTINGS, CAMERAS_SEEN, FLOWS, WORLDCUP),
     )
 }
 

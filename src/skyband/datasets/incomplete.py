@@ -6,11 +6,21 @@ import random
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 
+from skyband.datasets.arrivals import Rate
+from skyband.datasets.blocks import BLOCK, places
+from skyband.datasets.source import Dataset, Source
 from skyband.errors import QueryError
 from skyband.order import Floats, Ints
 
+STREAMS = ("s1", "s2", "s3")
+"""The streams of the data set ``sightings``."""
+
 _TRIES = 8  # random picks before all candidates are looked at
+_START = int(np.datetime64("2009-11-02", "us").astype(np.int64))
+_APART = 1_000  # microseconds between rows
+_SEEDS = 1 << 32  # by which blocks are told apart
 
 
 class Sightings(NamedTuple):
@@ -85,3 +95,51 @@ def _pick(chance: random.Random, recent: list[list[int]], came: list[int], strea
             return found
     left = [found for other in others for found in other if not came[found] >> stream & 1]
     return chance.choice(left) if left else -1
+
+
+class Seen(Source):
+    """Objects seen in three streams that take turns, a row a millisecond, with xi = 0.5, C = 100.
+
+    Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: those of :func:`sightings`; and
+    every block of rows begins with an empty memory.
+    """
+
+    schema = pa.schema(
+        [
+            ("id", pa.int64()),
+            ("stream", pa.string()),
+            ("value", pa.float64()),
+            ("ts", pa.timestamp("us", tz="UTC")),
+        ]
+    )
+
+    def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
+        """All columns of a block."""
+        found = _block(seed, number)
+        place = places(number)
+        columns = [
+            pa.array(found.id + number * BLOCK),
+            pa.array(STREAMS).take(pa.array(place % len(STREAMS))),
+            pa.array(found.value),
+            pa.array(_START + place * _APART, self.schema.field("ts").type),
+        ]
+        return pa.record_batch(columns, schema=self.schema)
+
+    def scores(self, seed: int, number: int) -> Floats:
+        """The scores of a block."""
+        return _block(seed, number).value
+
+
+def _block(seed: int, number: int) -> Sightings:
+    return sightings(BLOCK, len(STREAMS), seed=seed + number * _SEEDS)
+
+
+SIGHTINGS = Dataset(
+    name="sightings",
+    title="SIGHTINGS: objects in unsynchronised streams",
+    description="Objects of which three streams see a value each, in no order, or do not.",
+    score="value",
+    time="ts",
+    source=Seen(),
+    seen=("id", "stream", "value"),
+)

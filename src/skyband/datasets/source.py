@@ -48,6 +48,7 @@ class Dataset:
     share; ``time`` names the timestamp column by which the rows are sorted, None if there is none
     (such streams are read with count windows). ``dimensions`` names the attributes by which points
     of the stream dominate others, and which way is better; there are none if scores are all.
+    ``seen`` names, of incomplete streams, the columns of object, stream and value.
 
     Invariants: (1) a row depends on seed, rate and its place alone, not on ``chunk``, nor on
     ``rows``; (2) times never go back; (3) ``scores`` are what ``score`` gives over ``chunks`` at an
@@ -73,6 +74,7 @@ class Dataset:
     time: str | None
     source: Source = field(repr=False, compare=False)
     dimensions: tuple[tuple[str, Direction], ...] = ()
+    seen: tuple[str, str, str] | None = None
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,7 +101,7 @@ class Dataset:
             raise QueryError(
                 f"rate is {rate!r} for {self.name}",
                 "a data set with generated arrival times",
-                "leave rate out, or use stock, trip, gmti or network",
+                "leave rate out, or use stock, trip, gmti, network, cameras, flows or worldcup",
             )
         return cut_batches(lambda number: self.source.block(seed, number, rate), rows, chunk)
 

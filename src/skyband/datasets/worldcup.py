@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from skyband.datasets.arrivals import DAY, HOUR, Clock, Rate
+from skyband.datasets.arrivals import DAY, HOUR, SECOND, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
 from skyband.datasets.incomplete import Sightings
+from skyband.datasets.journeys import begun, in_time, running
 from skyband.datasets.source import Dataset, Source
 from skyband.errors import QueryError
 from skyband.order import Floats, Ints
@@ -22,7 +23,11 @@ LARGEST = 4_000_000  # bytes of a response
 FULL = 300_000.0  # bytes of a chunk that count as a value of 1, as do more
 
 _STREAM = 18
-_FAVOURITE = 0.25  # of a visit's requests go to one server, the others to any
+_PAGES = 4  # of a visit, on average
+_PARTS = 7  # of a page: requests
+_READING = 30.0  # seconds from one page to the next
+_LOADING = 1.0  # seconds until a part of a page is asked for
+_HOME = 0.25  # of a visit's requests go to one server, the others to any
 _MILLISECOND = 1_000
 
 
@@ -66,7 +71,7 @@ class WorldCup(Source):
     requests to the web site of the championship of 1998).
 
     Deviations: drawn, not the log of the site; so are the rhythm, the number of servers, what
-    visits look like, and that they do not pass the end of a block.
+    visits look like, and that they go on at the beginning of a block where they pass its end.
     """
 
     schema = pa.schema(
@@ -105,29 +110,21 @@ def requests(seed: int, number: int, rate: Rate = "even") -> Requests:
     """A block of requests, by time."""
     rng = generator(seed, _STREAM, number)
     times, _ = CLOCK.times(seed, number, rate)
-    length = max(1.0, (times[-1] - times[0]) / 1e6)
-    pages = rng.geometric(0.25, BLOCK // 16)  # almost twice what is needed
-    visit = np.repeat(np.arange(len(pages)), pages)
-    parts = rng.geometric(1 / 7, len(visit))  # requests of each page
-    many = int(np.searchsorted(np.cumsum(parts), BLOCK)) + 1
-    visit, parts = visit[:many], parts[:many]
-    # pages of a visit follow one another after half a minute of reading or so
-    reading = rng.exponential(30, many)
-    since = np.cumsum(reading)
-    first = np.flatnonzero(np.diff(visit, prepend=-1))
-    since -= np.repeat(since[first], np.diff(first, append=many))
-    start = rng.uniform(0, length, len(pages))
-    page = np.repeat(np.arange(many), parts)[:BLOCK]
-    moment = (start[visit] + since)[page] + rng.exponential(1.0, BLOCK)
-    # whoever passes the end of the block goes on at its beginning
-    order = np.argsort(moment % length, kind="stable")
-    of = visit[page][order]
-    popular = rng.random(len(pages))
-    client = (CLIENTS**popular).astype(np.int64)  # as many in each order of magnitude
-    home = rng.integers(0, SERVERS, len(pages))
-    server = np.where(rng.random(BLOCK) < _FAVOURITE, home[of], rng.integers(0, SERVERS, BLOCK))
+    length = max(1.0, (times[-1] - times[0]) / SECOND)
+    visits = BLOCK // 16  # more than fill a block
+    pages = rng.geometric(1 / _PAGES, visits)
+    of = np.repeat(np.arange(visits), pages)
+    page = begun(rng.geometric(1 / _PARTS, len(of)))
+    visit = of[page]
+    reading = running(of, rng.exponential(_READING, len(of)))
+    since = reading[page] + rng.exponential(_LOADING, BLOCK)
+    at = in_time(visit, rng.uniform(0, length, visits), since, length)
+    whose = visit[at.drawn]  # also of those who go on at the beginning of the block
+    client = (CLIENTS ** rng.random(visits)).astype(np.int64)
+    home = rng.integers(0, SERVERS, visits)[whose]
+    server = np.where(rng.random(BLOCK) < _HOME, home, rng.integers(0, SERVERS, BLOCK))
     size = 3_000 * np.exp(1.3 * rng.standard_normal(BLOCK)) * (1 + rng.pareto(1.4, BLOCK))
-    return Requests(times, client[of], server, np.rint(size.clip(40, LARGEST)).astype(np.int64))
+    return Requests(times, client[whose], server, np.rint(size.clip(40, LARGEST)).astype(np.int64))
 
 
 def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -> Sightings:
@@ -207,4 +204,5 @@ WORLDCUP = Dataset(
     score="bytes",
     time="ts",
     source=WorldCup(),
+    seen=("client", "server", "bytes"),
 )
