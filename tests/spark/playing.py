@@ -99,12 +99,12 @@ def run(leaders: DataFrame, home: Path) -> Any:
 def whole(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     """Result rows without changes as (key, end, rank, score, id), sorted."""
     return sorted(
-        (*(str(row[key]) for key in keys), _place(row.window.end), row["rank"], row.score, row.id)
+        (*(str(row[key]) for key in keys), place(row.window.end), row["rank"], row.score, row.id)
         for row in found
     )
 
 
-def _place(end: Any) -> int:
+def place(end: Any) -> int:
     if isinstance(end, int):
         return end
     return int(end.timestamp()) * SECOND + end.microsecond

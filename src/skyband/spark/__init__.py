@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skyband.spark.sessions import session
     from skyband.spark.top_k import top_k
     from skyband.spark.top_k_dominating import top_k_dominating
+    from skyband.spark.top_k_incomplete import top_k_incomplete
     from skyband.spark.top_k_workload import top_k_workload
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "session",
     "top_k",
     "top_k_dominating",
+    "top_k_incomplete",
     "top_k_workload",
 ]
 
@@ -36,6 +38,7 @@ _HOMES = {
     "session": "sessions",
     "top_k": "top_k",
     "top_k_dominating": "top_k_dominating",
+    "top_k_incomplete": "top_k_incomplete",
     "top_k_workload": "top_k_workload",
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -40,11 +40,15 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
 
 
 def admitted(
-    rows: DataFrame, question: Question, counts: Observation | str | None = None
+    rows: DataFrame,
+    question: Question,
+    counts: Observation | str | None = None,
+    more: Mapping[str, Column] | None = None,
 ) -> DataFrame:
     """Count what was read and what cannot be ranked; let through what has a sound place.
 
-    ``counts`` learns of it, or is the name under which a stream's progress tells it.
+    ``counts`` learns of it, or is the name under which a stream's progress tells it; ``more`` is
+    what else is counted, by name.
     """
     at = F.col(AT)
     scores = [name for name in rows.columns if name.startswith(SCORE)]
@@ -59,6 +63,7 @@ def admitted(
         F.count_if(future).alias("future"),
         _sum(F.count_if(F.col(score).isNull()) for score in scores).alias("null_score"),
         _sum(F.count_if(F.isnan(score)) for score in scores).alias("nan_score"),
+        *(column.alias(name) for name, column in (more or {}).items()),
     )
     ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in scores}
     return counted.filter(at.isNotNull() & ~future).withColumns(ranked)

@@ -122,8 +122,8 @@ def question(df: DataFrame, asked: Asked) -> Question:
     schema = _schema(df)
     score = score_of(df, asked.by)
     at, ntz = _place(df, asked, query)
-    keys = _columns(schema, asked.partition_by, "partition_by")
-    ids = _columns(schema, asked.id, "id")
+    keys = column_names(schema, asked.partition_by, "partition_by")
+    ids = column_names(schema, asked.id, "id")
     kept = _kept(schema, asked, keys)
     ties = ids or tuple(
         column.name for column in kept if column.name != at and orderable(column.type)
@@ -131,7 +131,7 @@ def question(df: DataFrame, asked: Asked) -> Question:
     for name in ids:
         if not orderable(schema[name].dataType):
             raise DataError(f"id {name!r} cannot be sorted", "a column of numbers or texts")
-    same = _columns(schema, asked.deduplicate_by, "deduplicate_by")
+    same = column_names(schema, asked.deduplicate_by, "deduplicate_by")
     used = {at, *keys, *ties, *same, *(column.name for column in kept)}
     _check_spelling(df, used)
     _check_zone(df, used)
@@ -204,12 +204,13 @@ def _check_k(k: int) -> None:
         )
 
 
-def score_of(df: DataFrame, by: Any) -> Column:
+def score_of(df: DataFrame, by: Any, option: str = "by") -> Column:
     """The score as a double: -0.0 is 0.0, NaN stays NaN."""
+    example = f"write {option}='price * volume'"
     if not isinstance(by, (str, Column)):
-        raise QueryError(f"by is {by!r}", "a Column or SQL text", "write by='price * volume'")
+        raise QueryError(f"{option} is {by!r}", "a Column or SQL text", example)
     if isinstance(by, str) and not by.strip():
-        raise QueryError("by is empty", "a Column or SQL text", "write by='price * volume'")
+        raise QueryError(f"{option} is empty", "a Column or SQL text", example)
     try:
         column = F.expr(by) if isinstance(by, str) else by
         found = df.select("*", column.alias("score")).schema.fields[-1].dataType
@@ -218,12 +219,12 @@ def score_of(df: DataFrame, by: Any) -> Column:
             _ = df.select(score).schema  # Spark refuses what makes several rows of one
     except FAILURES as error:
         raise QueryError(
-            f"by {_shown(by)} cannot be evaluated: {first_line(error)}",
+            f"{option} {_shown(by)} cannot be evaluated: {first_line(error)}",
             f"an expression over {', '.join(df.columns)}",
         ) from None
     if not isinstance(found, NumericType):
         raise DataError(
-            f"by {_shown(by)} is of type {found.simpleString()}",
+            f"{option} {_shown(by)} is of type {found.simpleString()}",
             "a number",
             f"write try_cast({by} AS DOUBLE)" if isinstance(found, StringType) else "",
         )
@@ -254,7 +255,7 @@ def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
                 "a window that counts rows",
                 "write window=1000, slide=100, or time= instead of sequence=",
             )
-        (name,) = _columns(schema, asked.sequence, "sequence")
+        (name,) = column_names(schema, asked.sequence, "sequence")
         if not isinstance(schema[name].dataType, (IntegerType, LongType)):
             raise DataError(
                 f"sequence {name!r} is of type {schema[name].dataType.simpleString()}",
@@ -274,7 +275,7 @@ def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
 
 def moment_column(df: DataFrame, time: str) -> str:
     """The name of a column of timestamps, as the DataFrame spells it."""
-    (name,) = _columns(df.schema, time, "time")
+    (name,) = column_names(df.schema, time, "time")
     found = df.schema[name].dataType
     if isinstance(found, (TimestampType, TimestampNTZType)):
         return name
@@ -305,7 +306,7 @@ def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carr
         )
         fix = "name the columns to keep: keep=[...]"
     else:
-        names = _columns(schema, asked.keep, "keep")
+        names = column_names(schema, asked.keep, "keep")
         names = tuple(name for name in names if name not in keys)
         fix = "rename it before"
     for name in (*keys, *names):
@@ -341,7 +342,7 @@ def duration(value: Any, option: str, example: str) -> int:
     return found
 
 
-def _columns(schema: StructType, names: Names | None, option: str) -> tuple[str, ...]:
+def column_names(schema: StructType, names: Names | None, option: str) -> tuple[str, ...]:
     """Column names as the DataFrame spells them, each once."""
     if names is None:
         return ()

@@ -22,6 +22,7 @@ class IncompleteEngine:
 
     query: TopKIncomplete
     algorithm: str
+    options: dict[str, Any] | None = None
 
     @property
     def k(self) -> int:
@@ -37,7 +38,8 @@ class IncompleteEngine:
         """A monitor that has seen nothing."""
         from skyband.incomplete.monitor import IncompleteMonitor
 
-        return IncompleteMonitor(self.query, self.algorithm)  # type: ignore[arg-type]
+        query: Any = self.query
+        return IncompleteMonitor(query, self.algorithm, options=self.options or None)
 
     def restore(self, data: bytes) -> IncompleteMonitor:
         """A monitor from its snapshot."""

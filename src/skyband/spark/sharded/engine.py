@@ -7,13 +7,15 @@ left: how many slides it spans, and whether it begins within one.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from skyband.monitor import Monitor
 from skyband.order import Ints
 from skyband.query import TimeWindow
 from skyband.results import Ranked
 from skyband.spark.candidates import Column
+
+if TYPE_CHECKING:
+    from skyband.monitor import Monitor
 
 SLIDE = 1 << 28
 """The slide of the engine: a pane has room for half as many rows."""

@@ -1,0 +1,194 @@
+"""Top-k over incomplete streams on Spark: batch = stream = oracle, however objects are spread."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband.errors import QueryError
+from skyband.spark import claim, drain, top_k_incomplete
+from tests import oracle_incomplete
+from tests.spark import playing
+from tests.spark.playing import BASE, SECOND
+
+pytestmark = pytest.mark.spark
+
+Rows = list[dict[str, Any]]
+STREAMS = ["north", "south", "west"]
+SCHEMA = pa.schema(
+    [
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("seq", pa.int64()),
+        ("plate", pa.string()),
+        ("number", pa.int32()),
+        ("camera", pa.string()),
+        ("speed", pa.float64()),
+        ("road", pa.string()),
+    ]
+)
+COLUMNS = (
+    "ts timestamp, seq bigint, plate string, number int, camera string, speed double, road string"
+)
+ASKED: dict[str, Any] = {
+    "k": 3,
+    "streams": STREAMS,
+    "id": "plate",
+    "stream": "camera",
+    "value": "speed / 2",
+    "bounds": {"north": (-1, 5), "south": (0, 5), "west": (0, 4.5)},
+    "outside": "clip",
+    "time": "ts",
+    "window": "25 seconds",
+    "slide": "10 seconds",
+    "offset": "3 seconds",
+    "shards": 3,
+}
+LOW = [-1.0, 0.0, 0.0]
+HIGH = [5.0, 5.0, 4.5]
+SPEEDS = [None, float("nan"), -0.0, 0.0, float("inf"), -8.0, 1.0, 2.0, 2.0, 3.0, 8.0]
+
+
+def passages(seed: int, count: int, plates: int = 9) -> Rows:
+    """Rows in order of time: equal times, repeated and odd values, a silent stretch."""
+    chance = random.Random(seed)
+    at, found = BASE + chance.randrange(SECOND), []
+    for i in range(count):
+        at += chance.choice([0, 0, 1, SECOND // 2, SECOND])
+        if i == count // 2:
+            at += 100 * SECOND
+        number = chance.randrange(plates)
+        speed = chance.choice(SPEEDS) if chance.random() < 0.5 else chance.random() * 9
+        found.append(
+            {
+                "ts": at,
+                "seq": i,
+                "plate": f"{'äZz'[number % 3]}{number}" if number else None,
+                "number": number,
+                "camera": chance.choice(STREAMS),
+                "speed": speed,
+                "road": chance.choice(["a", "b", None]),
+            }
+        )
+    return found
+
+
+def write(path: Path, parts: list[Rows]) -> str:
+    """Each part as one file, read in this order."""
+    path.mkdir(parents=True, exist_ok=True)
+    for number, part in enumerate(parts):
+        file = path / f"part-{number:03d}.parquet"
+        pq.write_table(pa.Table.from_pylist(part, SCHEMA), file)
+        os.utime(file, (1_700_000_000 + number,) * 2)
+    return str(path)
+
+
+def values(rows: Rows, id: str = "plate") -> list[tuple[Any, int, float | None]]:
+    """Rows as the oracle takes them: objects, streams, values within their bounds."""
+    found = []
+    for row in rows:
+        stream, speed = STREAMS.index(row["camera"]), row["speed"]
+        if row[id] is None:
+            speed = None
+        if speed is not None and speed == speed:
+            speed = min(max(speed / 2 + 0.0, LOW[stream]), HIGH[stream])
+        found.append((row[id], stream, speed))
+    return found
+
+
+def expected(rows: Rows, key: str = "", combine: Any = "sum") -> list[tuple[Any, ...]]:
+    """What the oracle says of the windows asked for: key, end, rank, score, plate."""
+    answers: list[tuple[Any, ...]] = []
+    for value in sorted({str(row[key]) for row in rows} if key else {""}):
+        own = [row for row in rows if not key or str(row[key]) == value]
+        windows = oracle_incomplete.time_incomplete(
+            values(own), [row["ts"] for row in own], 25 * SECOND, 10 * SECOND, 3, combine, LOW,
+            offset=3 * SECOND,
+        )  # fmt: skip
+        answers += playing.ranked(windows, *([value] if key else []))
+    return sorted(answers)
+
+
+def whole(found: list[Any], *keys: str, id: str = "plate") -> list[tuple[Any, ...]]:
+    return sorted(
+        (*(str(row[key]) for key in keys), playing.place(row.window.end), row["rank"], row.score,
+         row[id])
+        for row in found
+    )  # fmt: skip
+
+
+def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
+    """Run a stream over what is there; returns what its sink holds."""
+    reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
+    rows = reader.option("latestFirst", "false").parquet(source)
+    leaders = top_k_incomplete(rows, drain=str(home / "marks"), **{**ASKED, **more})
+    claim(leaders, str(home / "checkpoint"))
+    playing.run(leaders, home)
+    return spark.read.parquet(str(home / "out")).collect()
+
+
+def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
+    return spark.read.schema(COLUMNS).parquet(write(tmp_path / "rows", [found]))
+
+
+def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
+    found = passages(3, 300)
+    rows = frame(spark, found, tmp_path)
+    assert whole(top_k_incomplete(rows, **ASKED).collect()) == expected(found)
+    leaders = top_k_incomplete(rows, **{**ASKED, "shards": 2}, partition_by="road", algorithm="sla")
+    assert leaders.columns == ["window", "road", "rank", "score", "plate"]
+    assert whole(leaders.collect(), "road") == expected(found, "road")
+
+
+@pytest.mark.parametrize("key", ["", "road"])
+def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
+    spark: SparkSession, tmp_path: Path, key: str
+) -> None:
+    found = passages(5, 260)
+    parts = playing.split(found, 3, 5)
+    late = {**found[0], "plate": "late", "ts": found[0]["ts"] - 900 * SECOND}
+    keys = [key] if key else []
+    more = {"partition_by": key or None, "shards": None if key else 3}
+    source = write(tmp_path / "source", parts[:2])
+    first = whole(run(spark, tmp_path, source, **more), *keys)
+    wanted = expected(found, key)
+    assert 0 < len(first) < len(wanted)
+    assert set(first) <= set(wanted)
+    write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    drain(spark, str(tmp_path / "marks"))
+    assert whole(run(spark, tmp_path, source, **more), *keys) == wanted
+    with pytest.raises(QueryError, match="combine was 'sum' and is now 'max'"):
+        run(spark, tmp_path, source, **more, combine="max")
+
+
+def test_a_data_frame_per_stream_and_ids_of_several_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    found = passages(7, 200)
+    rows = frame(spark, found, tmp_path)
+    apart = {name: rows.filter(F.col("camera") == name).drop("camera") for name in STREAMS}
+    asked = {**ASKED, "stream": None, "streams": None, "combine": "max"}
+    leaders = top_k_incomplete(apart, **asked)
+    assert whole(leaders.collect()) == expected(found, combine="max")
+    twice = top_k_incomplete(rows, **{**ASKED, "id": ["number", "plate"]})
+    named = [row for row in expected(found) if row[-1] is not None]
+    assert twice.columns == ["window", "rank", "score", "number", "plate"]
+    assert whole(twice.collect()) == named
+
+
+def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
+    found = passages(4, 130)
+    rows = frame(spark, found, tmp_path)
+    asked = {**ASKED, "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None}
+    leaders = top_k_incomplete(rows, **{**asked, "id": "number"}, full=True)
+    windows = oracle_incomplete.count_incomplete(
+        values(found, "number"), 37, 10, 3, "sum", LOW, full=True
+    )
+    assert whole(leaders.collect(), id="number") == sorted(playing.ranked(windows))
