@@ -1,0 +1,153 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+QUERY, OUTPUT = "The query", "Where and how"
+"""Panels of options in the help."""
+
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input.")
+]
+By = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="EXPRESSION",
+        help="The score: a SQL expression over the file's columns, such as 'price * volume'.",
+        rich_help_panel=QUERY,
+    ),
+]
+K = Annotated[
+    str, typer.Option("--k", metavar="K", help="How many of each window.", rich_help_panel=QUERY)
+]
+Last = Annotated[
+    str | None,
+    typer.Option(
+        "--last",
+        metavar="N",
+        help="A count window: the last N rows.",
+        rich_help_panel=QUERY,
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="COLUMN",
+        help="The time of a row: a column, or a SQL expression, of timestamps or whole numbers.",
+        rich_help_panel=QUERY,
+    ),
+]
+Length = Annotated[
+    str | None,
+    typer.Option(
+        "--window",
+        metavar="DURATION",
+        help="A time window: '1 hour', '90 s', or a number in the time column's own unit.",
+        rich_help_panel=QUERY,
+    ),
+]
+Slide = Annotated[
+    str | None,
+    typer.Option(
+        "--slide",
+        metavar="N|DURATION",
+        help="How far apart windows are; the window itself if left out: no overlap.",
+        rich_help_panel=QUERY,
+    ),
+]
+Offset = Annotated[
+    str | None,
+    typer.Option(
+        "--offset",
+        metavar="DURATION",
+        help="Shift the ends of time windows.",
+        rich_help_panel=QUERY,
+    ),
+]
+Full = Annotated[
+    bool,
+    typer.Option(
+        "--full", help="Answer count windows only once they are full.", rich_help_panel=QUERY
+    ),
+]
+PartitionBy = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--partition-by",
+        metavar="COLUMN",
+        help="Rank each value of this column by itself; may be repeated.",
+        rich_help_panel=QUERY,
+    ),
+]
+Emit = Annotated[
+    str,
+    typer.Option(
+        "--emit",
+        metavar="all|changes",
+        help="Whole rankings, or what entered, left or moved since the window before.",
+        rich_help_panel=QUERY,
+    ),
+]
+Algorithm = Annotated[
+    str,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help="auto, sap, sap-dynamic, sap-equal, mintopk, pretopk, sma, tma, kskyband, recompute.",
+        rich_help_panel=QUERY,
+    ),
+]
+On = Annotated[
+    list[str],
+    typer.Option(
+        "--on",
+        metavar="ATTRIBUTE:min|max",
+        help="A dimension and which way is better, such as 'price:min'; may be repeated. The "
+        "attribute is a column or a SQL expression.",
+        rich_help_panel=QUERY,
+    ),
+]
+
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        metavar="spark|local",
+        envvar="SKYBAND_ENGINE",
+        help="What computes it: Spark on all cores, which needs Java and some seconds to "
+        "start, or this process. Both print the same.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Master = Annotated[
+    str | None,
+    typer.Option(
+        "--master",
+        metavar="MASTER",
+        help="How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="table|csv|json",
+        help="A table of the last windows (default), or all of them, exactly.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="FILE",
+        help="Write to a file; .csv and .json set the format.",
+        rich_help_panel=OUTPUT,
+    ),
+]
