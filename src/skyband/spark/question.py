@@ -111,12 +111,7 @@ class Question:
 
 def question(df: DataFrame, asked: Asked) -> Question:
     """Check a query against a DataFrame; raises before any row is read."""
-    if not isinstance(df, DataFrame):
-        raise QueryError(
-            f"df is {type(df).__name__}",
-            "a Spark DataFrame",
-            "write spark.createDataFrame(...), or spark.read or spark.readStream",
-        )
+    require_frame(df)
     query = asked.query()
     _check_k(query.k)
     schema = _schema(df)
@@ -150,6 +145,16 @@ def question(df: DataFrame, asked: Asked) -> Question:
         None if asked.skew is None else duration(asked.skew, "skew", "1 hour"),
         same,
     )
+
+
+def require_frame(df: Any) -> None:
+    """Refuse what is no DataFrame."""
+    if not isinstance(df, DataFrame):
+        raise QueryError(
+            f"df is {type(df).__name__}",
+            "a Spark DataFrame",
+            "write spark.createDataFrame(...), or spark.read or spark.readStream",
+        )
 
 
 def _schema(df: DataFrame) -> StructType:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import overload
+from typing import Any, overload
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql.types import StructField, StructType
@@ -17,6 +17,9 @@ from skyband.spark.candidates import Lives
 from skyband.spark.processor import Kept, PaneProcessor
 from skyband.spark.question import Question, question
 from skyband.spark.sessions import SETTINGS
+from skyband.spark.totals.aggregate import refuse_aggregate
+from skyband.spark.totals.answering import answer_totals
+from skyband.spark.totals.question import TotalsAsked, totals_question
 
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 Transform = Callable[[DataFrame], DataFrame]
@@ -33,6 +36,7 @@ def top_k(
     slide: str | timedelta | int | None = ...,
     offset: str | timedelta | None = ...,
     sequence: str | None = ...,
+    key: Names | None = ...,
     partition_by: Names | None = ...,
     id: Names | None = ...,
     keep: Names | None = ...,
@@ -43,6 +47,7 @@ def top_k(
     algorithm: str = ...,
     full: bool = ...,
     drain: str | None = ...,
+    shards: int | None = ...,
 ) -> DataFrame: ...
 
 
@@ -57,6 +62,7 @@ def top_k(
     slide: str | timedelta | int | None = ...,
     offset: str | timedelta | None = ...,
     sequence: str | None = ...,
+    key: Names | None = ...,
     partition_by: Names | None = ...,
     id: Names | None = ...,
     keep: Names | None = ...,
@@ -67,6 +73,7 @@ def top_k(
     algorithm: str = ...,
     full: bool = ...,
     drain: str | None = ...,
+    shards: int | None = ...,
 ) -> Transform: ...
 
 
@@ -80,6 +87,7 @@ def top_k(
     slide: str | timedelta | int | None = None,
     offset: str | timedelta | None = None,
     sequence: str | None = None,
+    key: Names | None = None,
     partition_by: Names | None = None,
     id: Names | None = None,
     keep: Names | None = None,
@@ -90,17 +98,23 @@ def top_k(
     algorithm: str = "auto",
     full: bool = False,
     drain: str | None = None,
+    shards: int | None = None,
 ) -> DataFrame | Transform:
     """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
 
+    With ``key``, the ``k`` keys whose rows add up to the most: their largest sum, count, maximum,
+    minimum or mean, as ``by`` says. Totals are exact, whatever the order of rows.
+
     Parameters
-      ``by``               the score: a Column or SQL text; higher is better
+      ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
+                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
       ``window, slide``    durations (with ``time``), or numbers of rows
       ``time``             when a row happened; rows of equal score rank the newer first; on a
                            stream rows from before 1970 are late
       ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
                            without it a count window holds the last rows of its key by ``time``
       ``offset``           shifts the window ends
+      ``key``              columns: rows with equal ones are added up (windows of time only)
       ``partition_by``     columns: one ranking per combination
       ``id``               columns that tell rows of equal score and time apart, larger first;
                            without it all kept columns do
@@ -113,10 +127,12 @@ def top_k(
       ``algorithm``        for windows by arrival, one of the local engine's
       ``full``             count windows: answer only once they are full
       ``drain``            a directory in which :func:`drain` ends the stream
+      ``shards``           with ``key``: how many tasks share the keys of a ranking (as many as
+                           shuffle partitions, 16 at most; 1 with ``partition_by``)
 
     Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
-    changes ``change`` and ``previous_rank``, then the kept columns. Without a DataFrame, returns a
-    function for ``df.transform``.
+    changes ``change`` and ``previous_rank``, then the kept columns, or the key. Without a
+    DataFrame, returns a function for ``df.transform``.
 
     Raises QueryError and DataError before any row is read.
 
@@ -124,30 +140,49 @@ def top_k(
 
         leaders = top_k(trades, k=10, by="price * volume", time="ts",
                         window="1 hour", slide="1 minute", partition_by="sector")
+        busiest = top_k(requests, k=10, by=F.sum("bytes"), key="client", time="ts",
+                        window="1 hour", slide="1 minute")
     """
-    asked = Asked(
-        k=k,
-        by=by,
-        window=window,
-        time=time,
-        slide=slide,
-        offset=offset,
-        sequence=sequence,
-        partition_by=partition_by,
-        id=id,
-        keep=keep,
-        emit=emit,
-        delay=delay,
-        skew=skew,
-        deduplicate_by=deduplicate_by,
-        algorithm=algorithm,
-        full=full,
-        drain=drain,
-    )
+    parts: dict[str, Any] = {
+        "k": k,
+        "by": by,
+        "window": window,
+        "time": time,
+        "slide": slide,
+        "offset": offset,
+        "sequence": sequence,
+        "partition_by": partition_by,
+        "id": id,
+        "keep": keep,
+        "emit": emit,
+        "delay": delay,
+        "skew": skew,
+        "deduplicate_by": deduplicate_by,
+        "algorithm": algorithm,
+        "full": full,
+        "drain": drain,
+    }
+    if key is not None:
+        totals = TotalsAsked(key=key, shards=shards, **parts)
+        if df is None:
+            totals.query()
+            return lambda df: _answer_totals(df, totals)
+        return _answer_totals(df, totals)
+    refuse_aggregate(by)
+    if shards is not None:
+        raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
+    asked = Asked(**parts)
     if df is None:
         asked.query()
         return lambda df: answer(df, question(df, asked))
     return answer(df, question(df, asked))
+
+
+def _answer_totals(df: DataFrame, asked: TotalsAsked) -> DataFrame:
+    found = totals_question(df, asked)
+    if df.isStreaming:
+        check_store(df)
+    return answer_totals(df, found)
 
 
 def answer(df: DataFrame, checked: Question, counts: Observation | None = None) -> DataFrame:

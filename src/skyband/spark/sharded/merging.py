@@ -9,23 +9,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from skyband.spark import backfill
 from skyband.spark.arrivals import sortable
 from skyband.spark.backfill import Columns, batch_of
 from skyband.spark.processor import answer_fields
-from skyband.spark.sharded.processor import ShardKept
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def merged(answers: DataFrame, kept: ShardKept, keys: int) -> DataFrame:
+class Ranks(Protocol):
+    """What is to be known of a query: its k, the types of an id, whether there are many shards."""
+
+    @property
+    def k(self) -> int:
+        """Objects per window."""
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        """Those of the parts of an id."""
+
+    @property
+    def merged(self) -> bool:
+        """Whether there are several shards."""
+
+
+def merged(answers: DataFrame, kept: Ranks, keys: int) -> DataFrame:
     """One row per window and key, of which there are ``keys``, laid out as by ``answer_fields``."""
     answers = answers.drop(f"key_{keys}")
     if not kept.merged:
@@ -38,7 +53,7 @@ def merged(answers: DataFrame, kept: ShardKept, keys: int) -> DataFrame:
         ]
     )
     names.append("window")
-    k = kept.engine.k
+    k = kept.k
     if not answers.isStreaming:
         return backfill.answered(answers, names, partial(_of_window, k), schema, _ranked_rows)
     together = answers.repartition(*names)

@@ -63,6 +63,11 @@ class ShardKept:
     begins: int = -FOREVER
 
     @property
+    def k(self) -> int:
+        """Objects per window."""
+        return self.engine.k
+
+    @property
     def state(self) -> StructType:
         """The layout of the state: the engine as bytes, ids and times as arrays."""
         ids: list[tuple[str, DataType]] = []

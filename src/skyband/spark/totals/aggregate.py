@@ -1,0 +1,137 @@
+"""What a total is: ``sum(bytes)`` as text or as a Column, taken apart into its kind and its value.
+
+Only the public side of a Column is used: its words, as Spark writes them. They are read back, and
+Spark is asked whether both mean the same; if not, people are asked for SQL text.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from skyband.errors import QueryError
+from skyband.spark.sessions import FAILURES
+from skyband.totals.query import By
+
+KINDS: dict[str, By] = {
+    "sum": "sum",
+    "count": "count",
+    "max": "max",
+    "min": "min",
+    "avg": "mean",
+    "mean": "mean",
+}
+EXPECTED = "sum, count, max, min or avg of one expression, such as sum(bytes) or count(*)"
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+_DISTINCT = re.compile(r"\s*(distinct|all)\b", re.IGNORECASE)
+_DECIMAL = re.compile(r"(?<![\w.`'])(\d+\.\d+(?:[eE][+-]?\d+)?)(?![\w.`'])")
+_QUOTES = "'\"`"
+
+
+class Aggregate(NamedTuple):
+    """A kind of total, and the expression that is added up; None counts rows."""
+
+    by: By
+    value: str | None
+
+    def __str__(self) -> str:
+        name = "avg" if self.by == "mean" else self.by
+        return f"{name}({'*' if self.value is None else self.value})"
+
+
+def parsed(text: str) -> Aggregate | None:
+    """An aggregate from SQL text; None if it is something else.
+
+    >>> parsed("sum(price * volume)"), parsed("Count( * )")
+    (Aggregate(by='sum', value='price * volume'), Aggregate(by='count', value=None))
+    >>> parsed("sum(a) / sum(b)") is None
+    True
+    """
+    match = _CALL.fullmatch(text)
+    if match is None or match[1].lower() not in KINDS:
+        return None
+    value = match[2].strip()
+    if not value or not _is_one(value) or _DISTINCT.match(value):
+        return None
+    by = KINDS[match[1].lower()]
+    if value in ("*", "1") and by == "count":
+        return Aggregate("count", None)
+    return None if value == "*" else Aggregate(by, value)
+
+
+def _is_one(text: str) -> bool:
+    """Whether parentheses close within a text, and no comma parts it."""
+    depth, quote = 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in _QUOTES:
+            quote = letter
+        else:
+            depth += (letter in "([{") - (letter in ")]}")
+            if depth < 0 or (letter == "," and depth == 0):
+                return False
+    return depth == 0 and not quote
+
+
+def aggregate(df: DataFrame, by: str | Column) -> Aggregate:
+    """The aggregate that ``by`` asks for; raises before any row is read."""
+    return _of_column(df, by) if isinstance(by, Column) else of_text(by)
+
+
+def of_text(by: str) -> Aggregate:
+    """The aggregate that SQL text asks for; raises if it is something else."""
+    found = parsed(by) if isinstance(by, str) else None
+    if found is None:
+        raise QueryError(f"by is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
+    return found
+
+
+def refuse_aggregate(by: object) -> None:
+    """Raise if rows are to be ranked one by one by what is an aggregate."""
+    text = by if isinstance(by, str) else str(by).removeprefix("Column<'").removesuffix("'>")
+    if isinstance(by, (str, Column)) and parsed(text) is not None:
+        raise QueryError(
+            f"by is {text}, an aggregate, without key=",
+            "a score for each row, or the column whose rows are added up",
+            "write key='client'",
+        )
+
+
+def _of_column(df: DataFrame, by: Column) -> Aggregate:
+    try:
+        asked = df.agg(by)
+        told = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
+    except FAILURES:
+        raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
+    told = _unnamed(told)
+    refused = False
+    for text in (told, _DECIMAL.sub(r"\1D", told)):
+        found = parsed(text)
+        refused = refused or found is None
+        if found is not None and _same(df, asked, text):
+            return found
+    if refused:
+        raise QueryError(f"by is {told} with key=", EXPECTED, "write by=F.sum('bytes')")
+    raise QueryError(
+        f"by is {told}, a Column whose words Spark does not read back as they were",
+        "an aggregate that can be taken apart",
+        "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
+        "value as a column first",
+    )
+
+
+def _unnamed(text: str) -> str:
+    """An expression without the name that ``alias`` gave it."""
+    whole, _, name = text.rpartition(" AS ")
+    return whole if whole and parsed(text) is None and ")" not in name else text
+
+
+def _same(df: DataFrame, asked: DataFrame, text: str) -> bool:
+    try:
+        return bool(asked.sameSemantics(df.agg(F.expr(text))))
+    except FAILURES:
+        return False

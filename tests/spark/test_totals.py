@@ -1,0 +1,326 @@
+"""Totals on Spark: batch = stream = local = oracle."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skyband import TopKTotals, TotalsMonitor, last
+from skyband.errors import DataError, QueryError
+from skyband.spark import claim, drain, top_k
+from skyband.spark.totals.aggregate import aggregate, parsed
+from skyband.spark.totals.partials import BUCKET, SCORE, _bucket, _cut
+from skyband.spark.totals.pieces import double_pieces
+from tests.oracle_totals import exact_sum, time_totals
+from tests.spark import playing
+from tests.spark.playing import SECOND
+
+pytestmark = pytest.mark.spark
+
+Rows = list[dict[str, Any]]
+ASKED: dict[str, Any] = {
+    "k": 3,
+    "by": "sum(price)",
+    "key": "client",
+    "time": "ts",
+    "window": "25 seconds",
+    "slide": "10 seconds",
+    "offset": "3 seconds",
+}
+NAMES = ["ann", "bob", "Bob", "é", "", None]
+
+
+def client(row: Any) -> Any:
+    return NAMES[row["id"] % len(NAMES)]
+
+
+def named(rows: DataFrame) -> DataFrame:
+    """Rows with a column of texts, by which they are added up."""
+    names = F.array(*(F.lit(name) for name in NAMES))
+    return rows.withColumn("client", F.get(names, (F.col("id") % len(NAMES)).cast("int")))
+
+
+def expected(found: Rows, by: str = "sum", key: str = "", k: int = 3) -> list[tuple[Any, ...]]:
+    """What the oracle says of the windows asked for: partition, end, rank, score, client."""
+    order = sorted(NAMES, key=lambda name: (name is not None, name))
+    answers: list[tuple[Any, ...]] = []
+    for value in sorted({str(row[key]) for row in found} if key else {""}):
+        own = [row for row in found if not key or str(row[key]) == value]
+        windows = time_totals(
+            [order.index(client(row)) for row in own],
+            [math.nan if row["price"] is None else row["price"] + 0.0 for row in own],
+            [row["ts"] for row in own],
+            25 * SECOND,
+            10 * SECOND,
+            by,
+            k,
+            3 * SECOND,
+        )
+        answers += [
+            (*([value] if key else []), window.end, rank, score, str(order[at]))
+            for window in windows
+            for rank, (score, at) in enumerate(window.rows, start=1)
+        ]
+    return sorted(answers)
+
+
+def told(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
+    return sorted(
+        (
+            *(str(row[key]) for key in keys),
+            playing.place(row.window.end),
+            row["rank"],
+            row.score,
+            str(row.client),
+        )
+        for row in found
+    )
+
+
+def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
+    """Run a stream over what is there; returns what its sink holds."""
+    rows = named(playing.stream(spark, source))
+    leaders = top_k(rows, drain=str(home / "marks"), **{**ASKED, **more})
+    claim(leaders, str(home / "checkpoint"))
+    playing.run(leaders, home)
+    return spark.read.parquet(str(home / "out")).collect()
+
+
+def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
+    written = playing.write(tmp_path / "rows", [found])
+    return named(spark.read.schema(playing.ROWS).parquet(written))
+
+
+def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
+    found = playing.rows(3, 300)
+    rows = frame(spark, found, tmp_path)
+    for by, text in (("sum", "sum(price)"), ("min", " MIN( price )"), ("count", "count(price)")):
+        leaders = top_k(rows, **{**ASKED, "by": text})
+        assert leaders.columns == ["window", "rank", "score", "client"]
+        assert told(leaders.collect()) == expected(found, by), by
+    leaders = top_k(rows, partition_by="sector", **{**ASKED, "by": F.sum("price")})
+    assert leaders.columns == ["window", "sector", "rank", "score", "client"]
+    assert told(leaders.collect(), "sector") == expected(found, key="sector")
+
+
+@pytest.mark.parametrize("key", ["", "sector"])
+def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
+    spark: SparkSession, tmp_path: Path, key: str
+) -> None:
+    found = playing.rows(5, 260)
+    parts = playing.split(found, 3, 5)
+    late = {**found[0], "price": 1e9, "ts": found[0]["ts"] - 900 * SECOND}
+    keys = [key] if key else []
+    source = playing.write(tmp_path / "source", parts[:2])
+    first = told(run(spark, tmp_path, source, partition_by=key or None), *keys)
+    wanted = expected(found, key=key)
+    assert 0 < len(first) < len(wanted)
+    assert set(first) <= set(wanted)
+    playing.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    drain(spark, str(tmp_path / "marks"))
+    assert told(run(spark, tmp_path, source, partition_by=key or None), *keys) == wanted
+    with pytest.raises(QueryError, match="score was 'sum\\(price\\)' and is now 'max\\(price\\)'"):
+        run(spark, tmp_path, source, partition_by=key or None, by="max(price)")
+
+
+def test_changes_of_one_shard(spark: SparkSession, tmp_path: Path) -> None:
+    found = playing.rows(6, 120)
+    source = playing.write(tmp_path / "source", playing.split(found, 2, 6))
+    asked = {**ASKED, "by": "count(*)", "emit": "changes", "shards": 1}
+    rows = frame(spark, found, tmp_path)
+    batch = top_k(rows, **asked).collect()
+    for ended in (False, True):
+        if ended:
+            drain(spark, str(tmp_path / "marks"))
+        streamed = run(spark, tmp_path, source, **asked)
+
+    def place(row: Any) -> Any:
+        return row.window.end, str(row.client)
+
+    assert sorted(streamed, key=place) == sorted(batch, key=place)
+    held: dict[str, int] = {}
+    wanted: dict[int, list[str]] = {}
+    for end, _, _, name in expected([{**row, "price": 1.0} for row in found], "count"):
+        wanted.setdefault(end, []).append(name)
+    for end in sorted({row.window.end for row in batch}):
+        for row in batch:
+            if row.window.end == end:
+                assert held.get(str(row.client)) == row.previous_rank
+                held.pop(str(row.client), None)
+        held |= {str(r.client): r["rank"] for r in batch if r.window.end == end and r["rank"]}
+        assert sorted(held, key=held.__getitem__) == wanted.get(playing.place(end), [])
+
+
+def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
+    chance = random.Random(8)
+    values = [0.0, -0.0, 5e-324, -5e-324, 2.0**-1022, 1.7976931348623157e308, math.inf, -math.inf]
+    for power in range(-1074, 1024):
+        near = math.ldexp(1.0, power)
+        values += [near, -math.nextafter(near, math.inf), math.nextafter(near, 0.0)]
+        values.append(chance.uniform(-1, 1) * near)
+    rows = spark.createDataFrame([(value,) for value in values], f"{SCORE} double")
+    found = rows.withColumn(BUCKET, _bucket()).withColumns(_cut()).collect()
+    bucket = np.array([row[BUCKET] for row in found], np.int64)
+    parts = [np.array([row[f"cut_{i}"] for row in found], np.int64) for i in range(3)]
+    assert max(int(np.abs(part).max()) for part in parts) <= 2**32 + 64
+    pieces = double_pieces(bucket, parts)
+    assert pieces.first.sum() == len(values)
+    exact = [Fraction(0)] * len(values)
+    for row, value in zip(pieces.row.tolist(), pieces.value.tolist(), strict=True):
+        if math.isfinite(values[row]):
+            exact[row] += Fraction(value)
+        else:
+            assert value == values[row]
+    assert all(
+        not math.isfinite(value) or own == Fraction(value)
+        for value, own in zip(values, exact, strict=True)
+    )
+
+
+def test_numbers_of_every_type_are_summed_without_loss(spark: SparkSession) -> None:
+    chance = random.Random(2)
+    rows = [
+        (
+            chance.randint(0, 3),
+            chance.choice([1e16, -1e16, 1.0, 0.1, 1e300, -1e300]),
+            chance.randint(-(2**62), 2**62),
+            None,
+            f"{chance.randint(-(10**9), 10**9)}.{chance.randint(10, 99)}",
+        )
+        for _ in range(400)
+    ]
+    df = spark.createDataFrame(rows, "key int, x double, n bigint, _ int, text string")
+    df = df.withColumn("money", F.expr("cast(text as decimal(14,2))"))
+    df = df.withColumn("ts", F.timestamp_seconds(F.lit(0))).repartition(5)
+    asked: dict[str, Any] = {"k": 9, "key": "key", "time": "ts", "window": "1 minute"}
+    for at, column in ((1, "x"), (2, "n"), (4, "money")):
+        got = {row.key: row.score for row in top_k(df, by=F.sum(column), **asked).collect()}
+        for key in range(4):
+            own = [row[at] for row in rows if row[0] == key]
+            wanted = exact_sum(own) if column == "x" else float(sum(map(Fraction, own)))
+            assert got[key] == wanted, column
+    means = {row.key: row.score for row in top_k(df, by=F.avg("n"), **asked).collect()}
+    for key in range(4):
+        own = [row[2] for row in rows if row[0] == key]
+        assert means[key] == float(sum(own)) / len(own)
+
+
+def test_keys_of_any_type_and_ties_by_time_and_key(spark: SparkSession) -> None:
+    rows = [(i % 3, f"name {i % 2}", i % 2 == 0, 1.5 * (i % 4), i // 12) for i in range(48)]
+    df = spark.createDataFrame(rows, "a int, b string, c boolean, d double, t int")
+    df = df.withColumn("ts", F.timestamp_seconds("t"))
+    df = df.withColumn("s", F.struct("a", "b")).withColumn("e", F.to_date("ts"))
+    asked: dict[str, Any] = {"k": 20, "by": F.count("*"), "time": "ts", "window": "2 seconds"}
+    for key in ("b", ["s", "d"], ["e", "c", "a", "ts"]):
+        names = [key] if isinstance(key, str) else key
+        found = top_k(df, key=key, **asked).orderBy("window", "rank").collect()
+        windows: dict[Any, dict[Any, list[Any]]] = {}
+        for row in df.collect():
+            values = tuple(row[name] for name in names)
+            windows.setdefault(row.t // 2, {}).setdefault(values, []).append(row.t)
+        wanted = [
+            (float(len(times)), *key)
+            for _, groups in sorted(windows.items())
+            for key, times in sorted(
+                groups.items(), key=lambda item: (len(item[1]), max(item[1]), item[0]), reverse=True
+            )
+        ]
+        assert [(row.score, *(row[name] for name in names)) for row in found] == wanted, key
+
+
+def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
+    rows = spark.range(2_000_000).select(
+        F.when(F.col("id") % 3 == 0, F.lit(-1)).otherwise(F.col("id") % 1_200_007).alias("client"),
+        F.pmod(F.hash("id"), F.lit(1000)).alias("bytes"),
+        F.timestamp_seconds((F.col("id") % 40).cast("bigint")).alias("ts"),
+    )
+    asked: dict[str, Any] = {"k": 5, "by": "sum(bytes)", "time": "ts"}
+    found = top_k(rows, key="client", window="20 seconds", slide="10 seconds", **asked).collect()
+    columns = rows.select("client", "bytes", F.unix_micros("ts").alias("at")).toPandas()
+    monitor = TotalsMonitor(TopKTotals(5, "sum", last(time="20 seconds", slide="10 seconds")))
+    monitor.push(
+        columns["client"].to_numpy(),
+        columns["bytes"].to_numpy(),
+        times=columns["at"].to_numpy().astype("datetime64[us]"),
+    )
+    wanted = [
+        (window.end, rank, score, key)
+        for window in monitor.finish()
+        for rank, (score, key) in enumerate(
+            zip(window.score.tolist(), window.id.tolist(), strict=True), start=1
+        )
+    ]
+    got = [(playing.place(r.window.end), r["rank"], r.score, r.client) for r in found]
+    assert sorted(got) == wanted
+    assert columns["client"].nunique() > 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"by": "price"}, "by is 'price' with key="),
+        ({"by": "sum(price) / 2"}, "with key="),
+        ({"by": "sum(distinct price)"}, "with key="),
+        ({"by": "count(a, b)"}, "with key="),
+        ({"by": 3}, "by is 3 with key="),
+        ({"by": "sum(prize)"}, "prize"),
+        ({"by": "sum(sector)"}, "of type string"),
+        ({"by": "count(prize)"}, "prize"),
+        ({"key": []}, "key is \\[\\]"),
+        ({"key": "clint"}, "no column 'clint'"),
+        ({"key": "sector", "partition_by": "sector"}, "partly in partition_by"),
+        ({"window": 100, "slide": 10, "offset": None}, "windows that count rows"),
+        ({"emit": "changes"}, "emit is 'changes' for keys in several shards"),
+        ({"keep": "sector"}, "keep is 'sector' with key="),
+        ({"id": "id"}, "id is 'id' with key="),
+        ({"shards": 0}, "shards is 0"),
+        ({"algorithm": "sap"}, "algorithm is 'sap'"),
+        ({"k": 0}, "k is 0"),
+        ({"key": None}, "by is sum\\(price\\), an aggregate, without key="),
+        ({"key": None, "by": "price", "shards": 2}, "shards is 2 without key="),
+    ],
+)
+def test_wrong_arguments_are_told_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], told: str
+) -> None:
+    rows = named(spark.createDataFrame([], playing.ROWS))
+    with pytest.raises((QueryError, DataError), match=told):
+        top_k(rows, **{**ASKED, **more})
+
+
+def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
+    rows = named(spark.createDataFrame([], playing.ROWS))
+    price = F.col("price")
+    good: list[tuple[Column, str]] = [
+        (F.sum("price"), "sum(price)"),
+        (F.mean(price), "avg(price)"),
+        (F.max(price * 2), "max((price * 2))"),
+        (F.min("price").alias("least"), "min(price)"),
+        (F.count("*"), "count(*)"),
+        (F.count(F.lit(1)), "count(*)"),
+        (F.count("sector"), "count(sector)"),
+        (F.sum(F.col("seq").cast("decimal(10,2)")), "sum(CAST(seq AS DECIMAL(10,2)))"),
+        (F.sum(price + 0.5), "sum((price + 0.5D))"),
+        (F.expr("sum(CASE WHEN sector = 'a' THEN price END)"), ""),
+    ]
+    for column, text in good:
+        try:
+            assert str(aggregate(rows, column)) == text
+        except QueryError as error:
+            assert not text, error
+            assert "SQL text" in str(error)
+    for column in (F.count_distinct("price"), F.sum("price") / 2, price, F.try_sum("price")):
+        with pytest.raises(QueryError, match="with key="):
+            aggregate(rows, column)
+    with pytest.raises(QueryError, match="an aggregate, without key="):
+        top_k(rows, k=3, by=F.sum("price"), time="ts", window="1 minute")
+    assert parsed("sum(CASE WHEN sector = ',)' THEN price END)") is not None
+    assert callable(top_k(**ASKED))

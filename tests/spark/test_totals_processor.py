@@ -1,0 +1,263 @@
+"""The processor of totals under everything that Spark may do to it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import OrderedDict, defaultdict
+from zlib import crc32
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.types import (
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from skyband.errors import SnapshotError
+from skyband.query import TimeWindow
+from skyband.spark.candidates import Lives
+from skyband.spark.clock import Clock
+from skyband.spark.processor import STATE
+from skyband.spark.sharded.merging import best
+from skyband.spark.totals import processor
+from skyband.spark.totals.blocks import packed
+from skyband.spark.totals.processor import TotalsKept, TotalsProcessor
+from skyband.totals.query import BYS, TopKTotals
+from tests.oracle import changes, ranks
+from tests.oracle_totals import time_totals, total
+from tests.spark.fake_handle import Store, run_task
+from tests.spark.fake_stream import Aggregation, any_stream, play_batches, report
+
+SHARDS = 2
+HELD = {"sum": "doubles", "mean": "doubles", "max": "extremes", "min": "extremes", "count": "rows"}
+TEXTS = [None, "a", "b", "é", "z", "Z", "", "aa"]
+
+
+def key_of(id, whole):
+    """A few keys: whole numbers, or pairs of a number and a text."""
+    return (id % 7 - 3,) if whole else (id % 3 or None, TEXTS[id % 8])
+
+
+def place_of(key):
+    """The order of keys as Spark has it: NULL lowest."""
+    return tuple((part is not None, part) for part in key)
+
+
+def cut(value):
+    """A double in parts, as Spark's expressions cut it."""
+    if math.isinf(value):
+        return 24 if value > 0 else -24, 0, 0, 0
+    power = math.frexp(value)[1] - 1 if value else 0
+    bucket = max(-23, (power + 12) // 44)
+    scaled = math.ldexp(value, -44 * bucket)
+    first = math.trunc(scaled)
+    rest = (scaled - first) * 2.0**32
+    second = math.trunc(rest)
+    return bucket, first, second, math.trunc((rest - second) * 2.0**32)
+
+
+def partials(rows, by, whole):
+    """What each key of a pane adds up to: newest time, key, bucket, rows, parts."""
+    held = defaultdict(list)
+    for value, at, id in rows:
+        if ranks(value):
+            parts = cut(value) if HELD[by] == "doubles" else (0, value)
+            held[key_of(id, whole), parts[0]].append((at, *parts[1:]))
+    found = []
+    for (key, bucket), same in held.items():
+        at, *parts = zip(*same, strict=True)
+        row = [max(at), *key]
+        if HELD[by] == "doubles":
+            row.append(bucket)
+        if by in ("count", "mean"):
+            row.append(len(same))
+        if HELD[by] == "doubles":
+            row += map(sum, parts)
+        if HELD[by] == "extremes":
+            row.append({"max": max, "min": min}[by](parts[0]))
+        found.append(row)
+    return found
+
+
+def layout(by, whole):
+    key = [LongType()] if whole else [IntegerType(), StringType()]
+    fields = [("at", LongType()), *((f"kept_{i}", type) for i, type in enumerate(key))]
+    if HELD[by] == "doubles":
+        fields.append(("bucket", IntegerType()))
+    if by in ("count", "mean"):
+        fields.append(("rows", LongType()))
+    parts = {"doubles": [LongType()] * 3, "extremes": [DoubleType()], "rows": []}[HELD[by]]
+    fields += [(f"part_{i}", type) for i, type in enumerate(parts)]
+    return StructType([StructField(name, type) for name, type in fields]), tuple(key)
+
+
+def kept_of(s, by, whole, shards):
+    rows, types = layout(by, whole)
+    window = TimeWindow(s.size, s.slide, s.offset, "tick")
+    return TotalsKept(
+        TopKTotals(s.k, by, window, "changes" if s.changes else "all"),
+        HELD[by],
+        0,
+        Lives(s.size, s.slide),
+        Clock(s.slide, s.offset, s.per_ms),
+        rows,
+        types,
+        shards > 1,
+        "test",
+    )
+
+
+class Added(Aggregation):
+    """Spark's part: partials of each pane as blocks, some panes in several."""
+
+    def __init__(self, stream, kept, by, whole):
+        super().__init__(stream)
+        self.kept, self.by, self.whole = kept, by, whole
+        self.schema = kept.layout().schema
+        self.choice = random.Random(stream.seed)
+
+    def closed(self):
+        s, found = self.stream, defaultdict(list)
+        panes = defaultdict(list)
+        for key, label, pane in list(self.groups):
+            if label <= self.watermark * s.per_ms:
+                panes[pane] += self.groups.pop((key, label, pane))
+        for pane, group in panes.items():
+            shards = defaultdict(list)
+            for row in partials(group, self.by, self.whole):
+                key = tuple(row[1 : 1 + len(self.kept.types)])
+                home = crc32(str(key).encode()) % SHARDS if self.kept.merged else 0
+                shards[home, self.choice.random() < 0.3].append(row)
+            for (home, _), rows in shards.items():
+                self.choice.shuffle(rows)
+                columns = zip(self.schema.types, zip(*rows, strict=True), strict=True)
+                arrays = [pa.array(column, type) for type, column in columns]
+                block = packed(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
+                found[home,].append(Row(home, pane, block))
+        return found
+
+
+def expected(s, admitted, by, whole, until):
+    """The oracle's windows up to a moment; keys by their place in the order of keys."""
+    keys = sorted({key_of(row[3], whole) for row in admitted}, key=place_of)
+    number = {key: at for at, key in enumerate(keys)}
+    found = time_totals(
+        [number[key_of(row[3], whole)] for row in admitted],
+        [math.nan if row[1] is None else row[1] for row in admitted],
+        [row[2] for row in admitted],
+        s.size,
+        s.slide,
+        by,
+        s.k,
+        s.offset,
+    )
+    return [one for one in found if one.end <= until], keys
+
+
+@pytest.mark.parametrize("by", BYS)
+def test_shards_answer_any_stream_exactly(by, monkeypatch):
+    for seed in range(400):
+        s = any_stream(seed)
+        if s.counted:
+            continue
+        whole, shards = seed % 3 == 0, 1 if s.changes else SHARDS
+        kept = kept_of(s, by, whole, shards)
+        added, told = Added(s, kept, by, whole), []
+        workers = [OrderedDict(), OrderedDict()]
+        chance = random.Random(seed)
+
+        def another(workers=workers, chance=chance, kept=kept):
+            if chance.random() < 0.1:
+                workers[0].clear()
+            monkeypatch.setattr(processor, "_remembered", chance.choice(workers))
+            return TotalsProcessor(kept, 1)
+
+        def gathered(new, told=told, kept=kept):
+            windows = defaultdict(list)
+            for row in new:
+                windows[row["window"]].append(row[2:])
+            for window, rows in sorted(windows.items()):
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                told.append((window, *(best(kept.k, columns) if kept.merged else rows[0])))
+
+        watermark, _ = play_batches(s, added, another, kept.output, gathered)
+        wanted, keys = expected(s, added.admitted, by, whole, watermark)
+        number = {key: at for at, key in enumerate(keys)}
+        if s.changes:
+            found = []
+            for window, _, scores, rank, previous, *ids in told:
+                own = [number[key] for key in zip(*ids, strict=True)]
+                row = Row(window=window, scores=scores, ranks=rank, previous=previous, kept_0=own)
+                found.append(report(row, s))
+            assert found == changes(wanted, s.slide, watermark), f"any_stream({seed})"
+            continue
+        found = [
+            (s.offset + window * s.slide, scores, list(zip(*ids, strict=True)))
+            for window, _, scores, *ids in told
+        ]
+        named = [
+            (one.end, [score for score, _ in one.rows], [keys[at] for _, at in one.rows])
+            for one in wanted
+            if one.rows
+        ]
+        assert found == named, f"any_stream({seed})"
+
+
+def test_state_of_another_release_is_refused():
+    s = any_stream(1)
+    kept = kept_of(s, "sum", True, 2)
+    schema = kept.layout().schema
+    columns = zip(schema.types, zip((0, 1, 0, 5, 0, 0), strict=True), strict=True)
+    block = packed(
+        pa.RecordBatch.from_arrays([pa.array(c, type) for type, c in columns], schema=schema)
+    )
+    store = Store()
+    pane = Row(0, s.pane(0), block)
+    early = (s.label(0) - s.slide) // s.per_ms - 1
+    assert list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early)) == []
+    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    with pytest.raises(SnapshotError, match="version 99"):
+        list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early))
+
+
+def test_a_worker_forgets_the_engine_that_it_used_least_recently(monkeypatch):
+    one = kept_of(any_stream(1), "sum", True, 2).new()
+    monkeypatch.setattr(processor, "_CACHE", 2 * one.nbytes)
+    monkeypatch.setattr(processor, "_remembered", OrderedDict())
+    for name in ("a", "b", "c", "b"):
+        processor.remember(name, one)
+    assert list(processor._remembered) == ["c", "b"]
+
+
+def test_sums_of_many_huge_values_are_as_exact_as_others():
+    from skyband.spark.totals.pieces import double_pieces, whole_pieces
+
+    chance = random.Random(4)
+    for _ in range(300):
+        values = [
+            chance.choice([-1, 1]) * math.ldexp(chance.random(), chance.choice([1024, 1020, 40]))
+            for _ in range(chance.randint(1, 50))
+        ]
+        held = defaultdict(lambda: [0, 0, 0])
+        for value in values:
+            bucket, *parts = cut(value)
+            held[bucket] = [a + b for a, b in zip(held[bucket], parts, strict=True)]
+        columns = zip(*held.values(), strict=True)
+        found = double_pieces(np.array(list(held)), [np.array(c, np.int64) for c in columns])
+        assert np.isfinite(found.value).all()
+        assert found.first.sum() == len(held)
+        assert total("sum", found.value.tolist()) == total("sum", values)
+    large = np.array([2**62, -(2**62) + 1, 3], np.int64)
+    for parts in ([large], [large >> 32, large & 0xFFFFFFFF], [large >> 7, large]):
+        unit = [1] if len(parts) == 1 else [1 << 32, 1]
+        found = whole_pieces(parts)
+        for at in range(3):
+            whole = sum(int(part[at]) * u for part, u in zip(parts, unit, strict=True))
+            assert sum(map(int, found.value[found.row == at].tolist())) == whole
