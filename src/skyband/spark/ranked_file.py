@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame, SparkSession
@@ -44,6 +44,8 @@ _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 _MANY = 1_000_000  # rows, whose ranking lasts longer than the start of Spark
 _BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Java that compiles in haste: it starts with half the work, and is slower in the long run."""
+
+_FARTHEST = 60_000_000_000_000_000  # microseconds from 1970 that are a timestamp for sure
 
 _REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
 
@@ -154,11 +156,12 @@ def answerer(
     algorithm: str,
     numbers: tuple[str, ...] = ("score",),
     kind: Callable[[], type[Monitor]] | None = None,
+    ids: str = "row",
 ) -> Callable[[Batches], Batches]:
     """A function from sorted rows of some keys to their ranked windows.
 
     ``numbers`` are the columns that are ranked by; ``kind`` tells, in a worker, what monitor a
-    query of another family needs.
+    query of another family needs; ``ids`` is the column by which answers name what they rank.
     """
     step = max(256, min(_BATCH, _ANSWERS // min(query.k, query.window.size)))
 
@@ -174,7 +177,7 @@ def answerer(
                 for found in engine.push(
                     pushed[0] if kind is None else np.stack(pushed, axis=1),
                     keys=own(batch, "key"),
-                    ids=own(batch, "row"),
+                    ids=own(batch, ids),
                     times=own(batch, "place"),
                 ):
                     yield _written(found)
@@ -231,6 +234,36 @@ def _ranked(batch: pa.RecordBatch, query: TopK) -> Ranked:
         id=flat["rows"],
         ranks=flat.get("ranks"),
         previous_rank=flat.get("previous"),
+    )
+
+
+def are_moments(rows: DataFrame) -> bool:
+    """Whether places, as microseconds, are timestamps that Spark can hold; ticks may be any."""
+    found = rows.select(F.max(F.abs("place"))).first()
+    return found is not None and found[0] is not None and found[0] < _FARTHEST
+
+
+def read_ranks(directory: Path, query: Any, id: str) -> Iterator[tuple[Ints, Ranked]]:
+    """All windows without keys, from rows of ``end``, ``rank``, ``score`` and an id."""
+    from pyarrow import parquet
+
+    found = parquet.read_table(directory).combine_chunks().to_batches()
+    if not found:
+        return
+    (batch,) = found
+    end, rank = own(batch, "end"), own(batch, "rank")
+    order = np.lexsort((rank, end))
+    ends, first = np.unique(end[order], return_index=True)
+    start = ends - query.window.size
+    yield (
+        np.zeros(len(ends), np.int64),
+        Ranked(
+            window_start=start if isinstance(query.window, TimeWindow) else np.maximum(start, 0),
+            window_end=ends,
+            offsets=np.append(first, len(order)),
+            score=own(batch, "score")[order].astype(np.float64),
+            id=own(batch, id)[order],
+        ),
     )
 
 

@@ -10,21 +10,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.dominating.query import TopKDominating
 from skyband.query import CountWindow, TimeWindow
 from skyband.results import Ranked
-from skyband.spark.ranked_file import Staged, answerer, by_key, own, uri
+from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
 from skyband.spark.top_k_dominating import top_k_dominating
 
 if TYPE_CHECKING:
     from skyband.dominating.monitor import DominatingMonitor
     from skyband.order import Ints
-
-_FARTHEST = 60_000_000_000_000_000  # microseconds from 1970 that are a timestamp for sure
 
 
 def dominating_windows(
@@ -46,7 +43,7 @@ def dominating_windows(
     apart = not keyed and algorithm == "auto" and query.emit == "all"
     if staged.ends is not None:
         rows = rows.unionByName(spark.read.schema(schema).parquet(uri(staged.ends)))
-    if apart and (isinstance(query.window, CountWindow) or _are_moments(rows)):
+    if apart and (isinstance(query.window, CountWindow) or are_moments(rows)):
         return _by_shards(rows, query, numbers, out)
     plain: Any = query  # whose windows are of the same shape as those of a score
     return by_key(rows, plain, answerer(plain, algorithm, numbers, _kind), out)
@@ -56,12 +53,6 @@ def _kind() -> type[DominatingMonitor]:
     from skyband.dominating.monitor import DominatingMonitor
 
     return DominatingMonitor
-
-
-def _are_moments(rows: DataFrame) -> bool:
-    """Whether places, as microseconds, are timestamps that Spark can hold; ticks may be any."""
-    found = rows.select(F.max(F.abs("place"))).first()
-    return found is not None and found[0] is not None and found[0] < _FARTHEST
 
 
 def _by_shards(
@@ -97,28 +88,4 @@ def _by_shards(
         )
         end = F.col("window.end")
     best.select(end.alias("end"), "rank", "score", "row").write.parquet(uri(out))
-    return _read(out, query)
-
-
-def _read(directory: Path, query: TopKDominating) -> Iterator[tuple[Ints, Ranked]]:
-    """All windows, by their ends."""
-    from pyarrow import parquet
-
-    found = parquet.read_table(directory).combine_chunks().to_batches()
-    if not found:
-        return
-    (batch,) = found
-    end, rank = own(batch, "end"), own(batch, "rank")
-    order = np.lexsort((rank, end))
-    ends, first = np.unique(end[order], return_index=True)
-    start = ends - query.window.size
-    yield (
-        np.zeros(len(ends), np.int64),
-        Ranked(
-            window_start=start if isinstance(query.window, TimeWindow) else np.maximum(start, 0),
-            window_end=ends,
-            offsets=np.append(first, len(order)),
-            score=own(batch, "score")[order].astype(np.float64),
-            id=own(batch, "row")[order],
-        ),
-    )
+    return read_ranks(out, query, "row")
