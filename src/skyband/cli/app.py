@@ -32,6 +32,8 @@ def skyband(
 
 app.command()(file_commands.top)
 app.command()(file_commands.dominating)
+app.command()(file_commands.incomplete)
+app.command()(file_commands.totals)
 app.command()(file_commands.workload)
 
 

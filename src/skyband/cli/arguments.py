@@ -113,6 +113,109 @@ On = Annotated[
     ),
 ]
 
+Id = Annotated[
+    list[str],
+    typer.Option(
+        "--id",
+        metavar="COLUMN",
+        help="What tells objects apart: a column; may be repeated.",
+        rich_help_panel=QUERY,
+    ),
+]
+Stream = Annotated[
+    str,
+    typer.Option(
+        "--stream",
+        metavar="COLUMN",
+        help="The stream of a row, by name: a column.",
+        rich_help_panel=QUERY,
+    ),
+]
+Value = Annotated[
+    str,
+    typer.Option(
+        "--value",
+        metavar="EXPRESSION",
+        help="What the stream says of the object: a SQL expression.",
+        rich_help_panel=QUERY,
+    ),
+]
+Streams = Annotated[
+    str | None,
+    typer.Option(
+        "--streams",
+        metavar="NAME,NAME",
+        help="The streams that count, in the order of their weights; all of the file, by name, if "
+        "left out.",
+        rich_help_panel=QUERY,
+    ),
+]
+Combine = Annotated[
+    str,
+    typer.Option(
+        "--combine",
+        metavar="sum|min|max|W,W",
+        help="How values make a score; a weight per stream for a weighted sum.",
+        rich_help_panel=QUERY,
+    ),
+]
+Bounds = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bounds",
+        metavar="[NAME=]LOW:HIGH",
+        help="The lowest and highest value, 0:1 if left out, of all streams or of one; may be "
+        "repeated. What was not seen counts as the lowest.",
+        rich_help_panel=QUERY,
+    ),
+]
+Outside = Annotated[
+    str,
+    typer.Option(
+        "--outside",
+        metavar="error|clip",
+        help="What becomes of values outside of the bounds.",
+        rich_help_panel=QUERY,
+    ),
+]
+Repeats = Annotated[
+    str,
+    typer.Option(
+        "--repeats",
+        metavar="max|none|sum:M",
+        help="Several values of an object in a stream: the largest counts; or there are none; or "
+        "they are added up, at most M while the object lives.",
+        rich_help_panel=QUERY,
+    ),
+]
+Key = Annotated[
+    list[str],
+    typer.Option(
+        "--key",
+        metavar="COLUMN",
+        help="Of what totals are taken: a column, such as 'client'; may be repeated.",
+        rich_help_panel=QUERY,
+    ),
+]
+Total = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        metavar="TOTAL",
+        help="sum, count, max, min or mean of a SQL expression, such as 'sum(bytes)'; 'count(*)'.",
+        rich_help_panel=QUERY,
+    ),
+]
+NamedAlgorithm = Annotated[
+    str,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help="auto, or the name of an algorithm.",
+        rich_help_panel=QUERY,
+    ),
+]
+
 Engine = Annotated[
     str,
     typer.Option(

@@ -8,6 +8,7 @@ lists and structures as JSON. NULL is no text at all.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -38,12 +39,29 @@ class Cells:
 
 def cells(source: Source, rows: Ints) -> Cells:
     """All columns of the file, for the rows of these numbers (ascending)."""
-    names = [column.name for column in source.columns]
-    exports = [_export(column) for column in source.columns]
+    return _cells(list(source.columns), rows, source.pick)
+
+
+def object_cells(source: Source, objects: Ints, apart: list[Column], where: str) -> Cells:
+    """What tells objects apart, for those of these numbers (ascending).
+
+    ``apart`` and ``where`` are as in :meth:`Source.pick_objects`; a column is shown once.
+    """
+    shown = list(dict.fromkeys(apart))
+    return _cells(
+        shown, objects, lambda *asked: source.pick_objects(asked[0], apart, asked[1], where)
+    )
+
+
+def _cells(
+    columns: list[Column], numbers: Ints, pick: Callable[[Ints, list[str]], pa.Table]
+) -> Cells:
+    names = [column.name for column in columns]
+    exports = [_export(column) for column in columns]
     kinds = [kind for kind, _ in exports]
-    if not len(rows):
+    if not len(numbers):
         return Cells(names, kinds, [[] for _ in names])
-    table = source.pick(rows, [f"{sql} AS c{at}" for at, (_, sql) in enumerate(exports)])
+    table = pick(numbers, [f"{sql} AS c{at}" for at, (_, sql) in enumerate(exports)])
     return Cells(names, kinds, [texts(column) for column in table.columns])
 
 

@@ -90,7 +90,7 @@ def question(source: Source, asked: Asked) -> Question:
     sql = tuple(
         expressions.score(source, name, "--on", f":{way}") for name, way in asked.query.dimensions
     )
-    time, keys = top.time_and_keys(source, asked)
+    time, keys = top.time_and_keys(source, asked.time, asked.query.window, asked.partition_by)
     return Question(asked.query, asked.algorithm, "", time, keys, sql)
 
 

@@ -17,7 +17,12 @@ _NUMBERS = re.compile(
 _INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
 _MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
 _MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
-_EXAMPLES = {"--by": "'price * volume'", "--time": "ts", "--on": "price:min"}
+_EXAMPLES = {
+    "--by": "'price * volume'",
+    "--time": "ts",
+    "--on": "price:min",
+    "--value": "speed",
+}
 _NOT_SCALAR = {
     "SUBQUERY": "a subquery",
     "WINDOW": "a window function",
@@ -53,6 +58,16 @@ def score(source: Source, text: str, option: str = "--by", way: str = "") -> str
     raise DataError(f"{option} {text!r} is of type {found}", "a number", fix)
 
 
+def presence(source: Source, text: str) -> str:
+    """SQL that is a number for each row in which an expression has a value, and NULL elsewhere."""
+    sql = _scalar(source, text, "--by")
+    if sql is None:
+        return "NULL"
+    if _NUMBERS.fullmatch(_type(source, sql)):
+        return sql  # so that NaN is no value
+    return f"CASE WHEN {sql} IS NULL THEN NULL ELSE 1 END"
+
+
 def time(source: Source, text: str) -> Time:
     """The SQL of ``--time``, which must be a timestamp, a date or a whole number per row."""
     sql = _scalar(source, text, "--time")
@@ -77,13 +92,13 @@ def time(source: Source, text: str) -> Time:
     raise DataError(f"--time {text!r} is of type {found}", "a timestamp or a whole number", fix)
 
 
-def keys(source: Source, names: list[str]) -> list[Column]:
-    """The columns of ``--partition-by``."""
+def keys(source: Source, names: list[str], option: str = "--partition-by") -> list[Column]:
+    """The columns of ``--partition-by``, or of another option."""
     found = []
     for name in names:
         column = source.column(name)
         if column is None:
-            raise source.no_column(name, "--partition-by")
+            raise source.no_column(name, option)
         if column not in found:
             found.append(column)
     return found

@@ -9,22 +9,33 @@ import typer
 from skyband.cli.arguments import (
     QUERY,
     Algorithm,
+    Bounds,
     By,
+    Combine,
     Emit,
     Engine,
     File,
     Format,
     Full,
+    Id,
     K,
+    Key,
     Last,
     Length,
     Master,
+    NamedAlgorithm,
     Offset,
     On,
     Out,
+    Outside,
     PartitionBy,
+    Repeats,
     Slide,
+    Stream,
+    Streams,
     Time,
+    Total,
+    Value,
 )
 
 
@@ -71,15 +82,7 @@ def dominating(
     full: Full = False,
     partition_by: PartitionBy = None,
     emit: Emit = "all",
-    algorithm: Annotated[
-        str,
-        typer.Option(
-            "--algorithm",
-            metavar="NAME",
-            help="auto, or the name of an algorithm.",
-            rich_help_panel=QUERY,
-        ),
-    ] = "auto",
+    algorithm: NamedAlgorithm = "auto",
     engine: Engine = "spark",
     master: Master = None,
     format: Format = None,
@@ -94,6 +97,74 @@ def dominating(
     span = options.window(last, time, window, slide, offset, full)
     asked = dominating.asked(on, k, span, emit, time, partition_by, algorithm)
     dominating.run(file, asked, top.Engine(engine, master), format, out)
+
+
+def incomplete(
+    file: File,
+    id: Id,
+    stream: Stream,
+    value: Value,
+    streams: Streams = None,
+    combine: Combine = "sum",
+    bounds: Bounds = None,
+    outside: Outside = "error",
+    repeats: Repeats = "max",
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: NamedAlgorithm = "auto",
+    engine: Engine = "local",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank objects whose attributes come apart, each in its own stream, and may be missing.
+
+    Example: skyband incomplete cars.csv --id plate --stream camera --value speed --bounds 0:250
+    --time ts --window '10 minutes' --slide '1 minute'
+    """
+    from skyband.cli import incomplete, options, top
+
+    span = options.window(last, time, window, slide, offset, full)
+    words = incomplete.Words(id, stream, value, streams, combine, bounds or [], outside, repeats)
+    asked = incomplete.asked(words, k, span, emit, time, partition_by, algorithm)
+    incomplete.run(file, asked, top.Engine(engine, master), format, out)
+
+
+def totals(
+    file: File,
+    key: Key,
+    by: Total,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    engine: Engine = "local",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank keys by the totals of their rows: the largest sums, counts, means of each window.
+
+    Example: skyband totals requests.parquet --key client --by 'sum(bytes)' --time ts
+    --window '1 hour' --slide '1 minute'
+    """
+    from skyband.cli import options, top, totals
+
+    span = options.window(last, time, window, slide, offset, full)
+    asked = totals.asked(by, key, k, span, emit, time, partition_by)
+    totals.run(file, asked, top.Engine(engine, master), format, out)
 
 
 def workload(

@@ -56,18 +56,28 @@ class Leaderboard:
 
     ``timed`` says that bounds are microseconds since the epoch. A row's score is its own, so
     windows hold row numbers only, unless scores are ``relative``: to what else is in the window.
-    Of a workload ``queries`` are the names: keys number them.
+    Of a workload ``queries`` are the names: keys number them. If what is ranked are ``objects``,
+    each of which may have many rows, then objects have numbers, and rows have none. ``notes`` are
+    sentences to be told beside what was dropped.
 
     Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
     with changes, 8 more for relative scores) and a byte per row of the file up to the last one
     ranked.
     """
 
-    def __init__(self, timed: bool, queries: tuple[str, ...] = (), relative: bool = False) -> None:
+    def __init__(
+        self,
+        timed: bool,
+        queries: tuple[str, ...] = (),
+        relative: bool = False,
+        objects: bool = False,
+    ) -> None:
         self.timed = timed
         self.queries = queries
-        self.relative = relative
+        self.relative = relative or objects
+        self.objects = objects
         self.dropped = Dropped()
+        self.notes: list[str] = []
         self.windows = 0
         self.approximate = 0  # of them
         self.accuracy = 0.0  # of these, added up

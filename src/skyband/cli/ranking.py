@@ -37,6 +37,19 @@ class Question:
         """What is ranked by: columns and their SQL."""
         return {"score": self.score}
 
+    @property
+    def objects(self) -> bool:
+        """Whether what is ranked are objects of many rows, with numbers of their own."""
+        return False
+
+    def rows(self, source: Source) -> Iterator[pa.RecordBatch]:
+        """The rows of a file, as they are ranked."""
+        return source.rows(self.numbers, self.time, self.keys)
+
+    def ids(self, batch: pa.RecordBatch) -> Any:
+        """What answers call the rows of a batch."""
+        return own(batch, "object" if self.objects else "row")
+
     def pushed(self, batch: pa.RecordBatch) -> Any:
         """What a monitor is given of a batch, besides numbers and times of rows."""
         return own(batch, "score")
@@ -69,7 +82,7 @@ def _cut(
     rows = _TIMED
     if isinstance(window, CountWindow):
         rows = max(256, min(BATCH, _ANSWERS * window.slide // min(query.k, window.size)))
-    for batch in source.rows(question.numbers, question.time, question.keys):
+    for batch in question.rows(source):
         for low in range(0, batch.num_rows, rows):
             yield batch.slice(low, rows)
         watch(batch.num_rows)
@@ -80,10 +93,12 @@ def _all(question: Question, batches: Iterator[pa.RecordBatch], found: Leaderboa
     monitor = question.monitor()(question.query, question.algorithm)
     for batch in batches:
         columns: dict[str, Any] = {}
+        if question.time is not None or question.objects:
+            columns["ids"] = question.ids(batch)
         if question.time is not None:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
-            columns = {"ids": own(batch, "row"), "times": own(batch, "time")}
+            columns["times"] = own(batch, "time")
             columns["watermark"] = newest  # rows come sorted: nothing later is older
         found.add(monitor.push(question.pushed(batch), **columns))
     found.add(monitor.finish())
@@ -96,7 +111,7 @@ def _by_key(question: Question, batches: Iterator[pa.RecordBatch], found: Leader
 
     engine = Partitioned(question.query, question.algorithm, question.monitor())
     for batch in batches:
-        columns: dict[str, Any] = {"keys": own(batch, "key"), "ids": own(batch, "row")}
+        columns: dict[str, Any] = {"keys": own(batch, "key"), "ids": question.ids(batch)}
         if question.time is not None:
             columns["times"] = own(batch, "time")
         for part in engine.push(question.pushed(batch), **columns):

@@ -209,18 +209,25 @@ class Source:
         return known + (", ..." if len(self.columns) > 20 else "")
 
     def rows(
-        self, numbers: Mapping[str, str], time: str | None, keys: list[Column]
+        self,
+        numbers: Mapping[str, str],
+        time: str | None,
+        keys: list[Column],
+        objects: list[Column] | None = None,
+        where: str = "true",
     ) -> Iterator[pa.RecordBatch]:
         """Record batches of ``numbers`` and, where asked for, ``key``, ``time`` and ``row``.
 
         ``numbers`` holds names of columns and the SQL of each, such as that of the score.
-        Without time and keys the rows come in the order of the file. Otherwise ``row`` is the
-        0-based number in that order, and rows are sorted by key, time and row; keys are numbered
-        from 0 in their natural order, NULL first.
+        Without time, keys and objects the rows come in the order of the file. Otherwise ``row`` is
+        the 0-based number in that order, and rows are sorted by key, time and row; keys are
+        numbered from 0 in their natural order, NULL first. So are objects, in the order of keys
+        and then of the columns by which they are told apart: ``object``. Rows for which ``where``
+        is not true are not there at all.
         """
         values = [f"CAST(({sql}\n) AS DOUBLE) AS {name}" for name, sql in numbers.items()]
-        if time is None and not keys:
-            return self._stream(f"SELECT {', '.join(values)} FROM {self.scan}")
+        if time is None and not keys and not objects:
+            return self._stream(f"SELECT {', '.join(values)} FROM {self.scan} WHERE {where}")
         inner = ["row_number() OVER () - 1 AS row", *values]
         outer, order = ["row", *numbers], ["row"]
         if time is not None:
@@ -234,24 +241,53 @@ class Source:
                 [*outer, f"dense_rank() OVER (ORDER BY {by}) - 1 AS key"],
                 ["key", *order],
             )
+        if objects:
+            apart = [*keys, *objects]
+            inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
+            by = ", ".join(f"apart_{at} NULLS FIRST" for at in range(len(apart)))
+            outer.append(f"dense_rank() OVER (ORDER BY {by}) - 1 AS object")
         return self._stream(
-            f"SELECT {', '.join(outer)} FROM (SELECT {', '.join(inner)} FROM {self.scan}) "
+            f"SELECT {', '.join(outer)} "
+            f"FROM (SELECT {', '.join(inner)} FROM {self.scan} WHERE {where}) "
             f"ORDER BY {', '.join(order)}"
         )
 
     def pick(self, rows: Ints, expressions: list[str]) -> pa.Table:
         """These expressions, for the rows of these numbers (ascending), in their order."""
+        number = self._free("row")
+        numbered = f"SELECT row_number() OVER () - 1 AS {number}, * FROM {self.scan}"
+        return self._picked(rows, expressions, number, numbered)
+
+    def pick_objects(
+        self, objects: Ints, apart: list[Column], expressions: list[str], where: str
+    ) -> pa.Table:
+        """These expressions over what tells objects apart, for those of these numbers (ascending).
+
+        ``apart`` and ``where`` are as in :meth:`rows`: the columns of keys, then of objects.
+        """
+        number = self._free("object")
+        names = ", ".join(dict.fromkeys(column.quoted for column in apart))
+        by = ", ".join(f"{column.quoted} NULLS FIRST" for column in apart)
+        distinct = f"SELECT DISTINCT {names} FROM {self.scan} WHERE {where}"
+        numbered = f"SELECT dense_rank() OVER (ORDER BY {by}) - 1 AS {number}, * FROM ({distinct})"
+        return self._picked(objects, expressions, number, numbered)
+
+    def _free(self, name: str) -> str:
+        """A name that no column has."""
+        while self.column(name) is not None:
+            name = f"_{name}"
+        return name
+
+    def _picked(
+        self, numbers: Ints, expressions: list[str], number: str, numbered: str
+    ) -> pa.Table:
         import pyarrow as pa
 
-        number = "row"
-        while self.column(number) is not None:
-            number = f"_{number}"
         # pa.array would import pandas, if it is there, only to ask whether this is a Series
-        wanted = pa.Array.from_buffers(pa.int64(), len(rows), [None, pa.py_buffer(rows)])
+        wanted = pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
         self._connection.register("wanted", pa.table({number: wanted}))
         batches = self._stream(
-            f"SELECT {number}, {', '.join(expressions)} FROM "
-            f"(SELECT row_number() OVER () - 1 AS {number}, * FROM {self.scan}) "
+            f"SELECT {number}, {', '.join(expressions)} FROM ({numbered}) "
             f"SEMI JOIN wanted USING ({number}) ORDER BY {number}"
         )
         table = pa.Table.from_batches(batches)
@@ -266,6 +302,13 @@ class Source:
             raise self._misread(error) from None
         assert row is not None
         return row
+
+    def all(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a SELECT that has few."""
+        try:
+            return self._connection.execute(sql).fetchall()
+        except _duckdb_error() as error:
+            raise self._misread(error) from None
 
     def _row(self, sql: str) -> tuple[Any, ...] | None:
         rows = self._connection.execute(sql).fetchall()  # all: an open result blocks the connection

@@ -14,7 +14,7 @@ from skyband.cli.cells import Cells, Kind, moment
 from skyband.cli.leaderboard import Leaderboard
 from skyband.order import Floats, Ints
 
-LEADING = ["window_start", "window_end", "rank", "score", "row"]
+LEADING = ["window_start", "window_end", "rank", "score"]
 CHANGES = ["change", "previous_rank"]
 
 _SPECIAL = re.compile(r'[",\r\n]')
@@ -38,7 +38,7 @@ class Records(ABC):
 
     @abstractmethod
     def middle(self, score: float, row: int) -> str:
-        """A row's score and number."""
+        """A row's score and number; objects have a score only."""
 
     @abstractmethod
     def all_tails(self, cells: Cells) -> list[str]:
@@ -104,7 +104,8 @@ class Records(ABC):
 
 def leading(board: Leaderboard) -> list[str]:
     """The names of the columns before those of the file."""
-    return ["query", *LEADING] if board.queries else LEADING
+    own = LEADING if board.objects else [*LEADING, "row"]
+    return ["query", *own] if board.queries else own
 
 
 def happened(rank: int, previous: int) -> str:
@@ -124,7 +125,7 @@ class Csv(Records):
         self.header = ",".join(map(_quoted, names))
 
     def middle(self, score: float, row: int) -> str:  # noqa: D102
-        return f",{score!r},{row}"
+        return f",{score!r}" if self.board.objects else f",{score!r},{row}"
 
     def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
         columns = [
@@ -157,7 +158,8 @@ class Json(Records):
     """
 
     def middle(self, score: float, row: int) -> str:  # noqa: D102
-        return f', "score": {_json("float", repr(score))}, "row": {row}'
+        number = "" if self.board.objects else f', "row": {row}'
+        return f', "score": {_json("float", repr(score))}{number}'
 
     def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
         names = _distinct([*leading(self.board), *(CHANGES if self.changes else [])], cells.names)

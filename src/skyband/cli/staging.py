@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,12 @@ from skyband.query import TimeWindow, TopK
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.order import Floats, Ints
+    from skyband.order import Ints
 
 PLACED = ("key", "place", "row")
+WHOLE = (*PLACED, "object", "stream")
+"""The columns that hold whole numbers; the others hold numbers of any kind."""
+
 AFTER_ALL = 1 << 62
 """The row number of a mark that ends a key: it sorts behind every row of its place."""
 
@@ -31,16 +34,16 @@ _LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
 
 def stage(source: Source, question: Question, watch: Callable[[int], None]) -> Stage:
     """Write what can be ranked. ``watch`` is told of the rows that were read."""
-    found = Stage(source.scratch(), question.query, tuple(question.numbers))
-    names = (*PLACED, *question.numbers)
+    found = Stage(source.scratch(), question.query, tuple(question.numbers), question.objects)
+    names = (*PLACED, *found.others)
     with _writer(found.rows, names) as rows:
-        for batch in source.rows(question.numbers, question.time, question.keys):
+        for batch in question.rows(source):
             rows.write_batch(_batch(names, *found.take(batch)))
             watch(batch.num_rows)
     if found.ends is not None:
         found.note_last()
         last = np.array(found.last, np.int64).reshape(-1, 2)
-        nothing = [np.full(len(last), np.nan)] * len(question.numbers)
+        nothing = [np.full(len(last), 0 if name in WHOLE else np.nan) for name in found.others]
         after = np.full(len(last), AFTER_ALL)
         with _writer(found.ends, names) as ends:
             ends.write_batch(_batch(names, last[:, 0], last[:, 1], after, nothing))
@@ -52,14 +55,16 @@ class Stage:
     """Maintains what is known of the rows that were written.
 
     ``rows`` and ``ends`` are files of ``key, place, row`` and ``numbers``, the columns by which
-    rows are ranked; ``place`` is a row's time, or its arrival number within its key. Rows that
-    cannot be ranked are left out, though they count among the arrivals; so ``ends`` holds
-    the last arrival of each key.
+    rows are ranked; ``place`` is a row's time, or its arrival number within its key. If
+    ``objects`` of many rows are ranked, their numbers are in ``object``, and answers are to name
+    them by these. Rows that cannot be ranked are left out, though they count among the arrivals;
+    so ``ends`` holds the last arrival of each key.
     """
 
     directory: Path
     query: TopK
     numbers: tuple[str, ...] = ("score",)
+    objects: bool = False
     dropped: Dropped = field(default_factory=Dropped)
     written: int = 0
     steps: int = 0  # of all keys, in which there are rows
@@ -67,6 +72,11 @@ class Stage:
     _read: int = 0
     _newest: tuple[int, int] | None = None  # key and place of the newest row
     _step: tuple[int, int] | None = None  # key and number of the newest step
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns besides those that place a row."""
+        return ("object", *self.numbers) if self.objects else self.numbers
 
     @property
     def rows(self) -> Path:
@@ -99,12 +109,12 @@ class Stage:
     def _timed(self) -> bool:
         return isinstance(self.query.window, TimeWindow)
 
-    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, list[Floats]]:
-        """The key, place, row and numbers of those rows of a batch that can be ranked."""
+    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, list[Any]]:
+        """The key, place, row and other columns of those rows of a batch that can be ranked."""
         count = batch.num_rows
         names = batch.schema.names
         found = [score_column(batch.column(name), name) for name in self.numbers]
-        columns = [column for column, _ in found]
+        columns: list[Any] = [column for column, _ in found]
         null = np.any([missing for _, missing in found if missing is not None], axis=0)
         key = _whole(batch, "key") if "key" in names else np.zeros(count, np.int64)
         row = (
@@ -122,6 +132,8 @@ class Stage:
             require_reach(int(place.min(initial=0)), int(place.max(initial=0)))
         else:
             place = self._arrivals(key)
+        if self.objects:
+            columns.insert(0, _whole(batch, "object"))
         unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
         nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls
@@ -168,14 +180,17 @@ def _writer(path: Path, names: tuple[str, ...]) -> pa.parquet.ParquetWriter:
     import pyarrow as pa
     from pyarrow import parquet
 
-    schema = pa.schema([(name, pa.int64() if name in PLACED else pa.float64()) for name in names])
+    schema = pa.schema([(name, pa.int64() if name in WHOLE else pa.float64()) for name in names])
     return parquet.ParquetWriter(path, schema, use_dictionary=False, write_statistics=False)
 
 
 def _batch(
-    names: tuple[str, ...], key: Ints, place: Ints, row: Ints, numbers: list[Floats]
+    names: tuple[str, ...], key: Ints, place: Ints, row: Ints, others: list[Any]
 ) -> pa.RecordBatch:
     import pyarrow as pa
 
-    columns = [pa.array(column) for column in (key, place, row, *numbers)]
+    columns = [
+        pa.array(column.astype(np.int64 if name in WHOLE else np.float64, copy=False))
+        for name, column in zip(names, (key, place, row, *others), strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, list(names))

@@ -66,7 +66,7 @@ def _draw(
         for name, values in (
             ("rank", [str(max(len(window.rows) for window in shown))]),
             ("score", [_rounded(score) for window in shown for *_, score in window.rows]),
-            ("row", [f"{board.rows[place]:,}" for place in used]),
+            *(() if board.objects else (("row", [f"{board.rows[place]:,}" for place in used]),)),
             *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
             *((("query", [w.query[:_WIDEST] for w in shown]),) if board.queries else ()),
         )
@@ -155,7 +155,8 @@ def _table(
 ) -> Table:
     tell = moment if board.timed else "{:,}".format
     first = windows[0]
-    table = Table(title=f"{tell(first.start)} to {tell(first.end)}", title_justify="left")
+    title = f"{tell(first.start)} to {tell(first.end)}"
+    table = Table(title=title, title_justify="left", min_width=cell_len(title))
     if board.queries:
         table.add_column("query", max_width=_WIDEST, no_wrap=True, overflow="ellipsis")
     table.add_column("rank", justify="right", style="bold")
@@ -163,7 +164,8 @@ def _table(
         table.add_column("was", justify="right")
         table.add_column("change")
     table.add_column("score", justify="right", style="cyan", no_wrap=True)
-    table.add_column("row", justify="right", style="dim", no_wrap=True)
+    if not board.objects:
+        table.add_column("row", justify="right", style="dim", no_wrap=True)
     for at in columns:
         right = cells.kinds[at] in ("number", "float")
         table.add_column(
@@ -186,7 +188,7 @@ def _table(
                 str(rank or ""),
                 *told,
                 _rounded(score),
-                f"{board.rows[place]:,}",
+                *([] if board.objects else [f"{board.rows[place]:,}"]),
                 *(Text(_short(cells, at, place)) for at in columns),
             )
         table.add_section()

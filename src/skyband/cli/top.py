@@ -14,10 +14,11 @@ from skyband.cli import expressions, options, progress, ranking
 from skyband.cli.cells import Cells, cells
 from skyband.cli.reading import Column, MisreadError, Source
 from skyband.errors import QueryError
-from skyband.query import TopK
+from skyband.query import TopK, Window
 
 if TYPE_CHECKING:
     from skyband.cli.leaderboard import Leaderboard
+    from skyband.order import Ints
 
 FORMATS = ("table", "csv", "json")
 ENGINES = ("spark", "local")
@@ -59,19 +60,21 @@ def question(source: Source, asked: Asked) -> ranking.Question:
     """Check what is asked against the file's columns."""
     assert asked.by is not None
     score = expressions.score(source, asked.by)
-    time, keys = time_and_keys(source, asked)
+    time, keys = time_and_keys(source, asked.time, asked.query.window, asked.partition_by)
     return ranking.Question(asked.query, asked.algorithm, score, time, keys)
 
 
-def time_and_keys(source: Source, asked: Asked) -> tuple[str | None, list[Column]]:
+def time_and_keys(
+    source: Source, time: str | None, window: Window, partition_by: list[str]
+) -> tuple[str | None, list[Column]]:
     """The SQL of the time, which must fit the window, and the columns of the keys."""
-    time = None
-    if asked.time is not None:
-        found = expressions.time(source, asked.time)
+    sql = None
+    if time is not None:
+        found = expressions.time(source, time)
         if found.integers is not None:
-            options.require_unit(asked.query.window, found.integers, asked.time)
-        time = found.sql
-    return time, expressions.keys(source, asked.partition_by)
+            options.require_unit(window, found.integers, time)
+        sql = found.sql
+    return sql, expressions.keys(source, partition_by)
 
 
 def run(file: str, asked: Asked, engine: Engine, format: str | None, out: str | None) -> None:
@@ -98,14 +101,18 @@ def printed(
     partition_by: list[str],
     changes: bool,
     ranked_by: str = "score",
+    fetch: Callable[[Source, Ints], Cells] = cells,
 ) -> None:
-    """Open a file, have it answered, print the answers; twice if types were misjudged at first."""
+    """Open a file, have it answered, print the answers; twice if types were misjudged at first.
+
+    ``fetch`` gets the values to print beside ranks and scores, for rows or objects by number.
+    """
     with Source(file) as source:
         try:
-            board, values = _fetched(source, answer)
+            board, values = _fetched(source, answer, fetch)
         except MisreadError:
             source.look_at_all()
-            board, values = _fetched(source, answer)
+            board, values = _fetched(source, answer, fetch)
         with opened(out) as stream:
             write(stream, board, values, partition_by, changes, format)
     _tell(board, ranked_by)
@@ -116,6 +123,8 @@ def _tell(board: Leaderboard, ranked_by: str) -> None:
     if board.dropped.total:
         told = str(board.dropped).replace("score", ranked_by)
         print(f"skyband: not ranked: {told}", file=sys.stderr)
+    for note in board.notes:
+        print(f"skyband: {note}", file=sys.stderr)
     if board.approximate:
         share = board.accuracy / board.approximate
         print(
@@ -125,10 +134,14 @@ def _tell(board: Leaderboard, ranked_by: str) -> None:
         )
 
 
-def _fetched(source: Source, answer: Callable[[Source], Leaderboard]) -> tuple[Leaderboard, Cells]:
+def _fetched(
+    source: Source,
+    answer: Callable[[Source], Leaderboard],
+    fetch: Callable[[Source, Ints], Cells],
+) -> tuple[Leaderboard, Cells]:
     board = answer(source)
-    with progress.rows_done("fetching ranked rows"):
-        return board, cells(source, board.rows)
+    with progress.rows_done("fetching what was ranked"):
+        return board, fetch(source, board.rows)
 
 
 def chosen_format(format: str | None, out: str | None, file: str) -> str:

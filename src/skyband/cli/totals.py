@@ -1,0 +1,130 @@
+"""``skyband totals``: the keys of a file with the largest totals, window by window."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from skyband.cli import expressions, objects, options, progress, ranking, top
+from skyband.cli.leaderboard import Leaderboard
+from skyband.cli.reading import Source
+from skyband.errors import QueryError
+from skyband.totals.query import By, TopKTotals
+
+if TYPE_CHECKING:
+    from skyband.query import Window
+    from skyband.totals.monitor import TotalsMonitor
+
+_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
+_KINDS: dict[str, By] = {
+    "sum": "sum",
+    "count": "count",
+    "max": "max",
+    "min": "min",
+    "mean": "mean",
+    "avg": "mean",
+}
+
+
+class Aggregate(NamedTuple):
+    """A total: of which kind, and of which expression; ``*`` for rows whatever they hold."""
+
+    kind: By
+    of: str
+
+
+@dataclass(frozen=True)
+class Asked(top.Asked):
+    """What ``totals`` and ``explain --key`` ask, in the words of the command line."""
+
+    query: TopKTotals  # type: ignore[assignment]
+    key: list[str]
+    of: str
+
+
+def asked(
+    by: str | None,
+    key: list[str],
+    k: str,
+    window: Window,
+    emit: str,
+    time: str | None,
+    partition_by: list[str] | None,
+) -> Asked:
+    """Check what the options ask for, before any file is opened."""
+    total = aggregate(by)
+    query = TopKTotals(
+        options.whole(k, "--k", example=10), total.kind, window, options.emitted(emit)
+    )
+    return Asked(by, time, partition_by or [], "auto", query, key, total.of)
+
+
+def aggregate(by: str | None) -> Aggregate:
+    """The parts of a total such as ``sum(bytes)``."""
+    call = _CALL.fullmatch(by or "")
+    kind = None if call is None else _KINDS.get(call[1].lower())
+    if call is None or kind is None or not call[2].strip():
+        raise QueryError(
+            "--key without --by" if by is None else f"--by is {by!r}",
+            "sum, count, max, min or mean of an expression",
+            "write --by 'sum(bytes)', or --by 'count(*)'",
+        )
+    of = call[2].strip()
+    if of == "*" and kind != "count":
+        raise QueryError(f"--by is {by!r}", "an expression", "write --by 'sum(bytes)'")
+    if re.match(r"distinct\b", of, re.IGNORECASE):
+        raise QueryError(f"--by is {by!r}", "a total of all rows", "leave DISTINCT out")
+    return Aggregate(kind, of)
+
+
+@dataclass(frozen=True)
+class Question(objects.Question):
+    """A query for totals over a file, checked: SQL for values, columns for keys."""
+
+    query: TopKTotals  # type: ignore[assignment]
+
+    def monitor(self) -> type[TotalsMonitor]:
+        """What answers the query."""
+        from skyband.cli.object_monitors import TotalsRows
+
+        return TotalsRows
+
+
+def question(source: Source, asked: Asked) -> Question:
+    """Check what is asked against the file's columns."""
+    if asked.of == "*":
+        value = "1"
+    elif asked.query.by == "count":
+        value = expressions.presence(source, asked.of)
+    else:
+        value = expressions.score(source, asked.of)
+    apart = expressions.keys(source, asked.key, "--key")
+    time, keys = top.time_and_keys(source, asked.time, asked.query.window, asked.partition_by)
+    return Question(asked.query, asked.algorithm, value, time, keys, tuple(apart))
+
+
+def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
+    """Read a file, rank the keys of its windows by their totals, print them."""
+    if engine.name == "spark":
+        raise QueryError("--engine spark", "--engine local", "leave --engine out")
+    checked: Question
+
+    def answer(source: Source) -> Leaderboard:
+        nonlocal checked
+        checked = question(source, asked)
+        with progress.rows_done("ranking", source.known_rows) as watch:
+            return ranking.rank(source, checked, watch)
+
+    format = top.chosen_format(format, out, file)
+    changes = asked.query.emit == "changes"
+    top.printed(
+        file,
+        answer,
+        format,
+        out,
+        asked.partition_by,
+        changes,
+        "value",
+        lambda source, objects: checked.cells(source, objects),
+    )

@@ -1,0 +1,205 @@
+"""``skyband totals`` against the oracle, and in the words of ``skyband top``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.command_line import Runner, by_key
+from tests.oracle import changes
+from tests.oracle_totals import count_totals, time_totals
+
+LOG = [  # ts, site, client, bytes; a blank is NULL
+    (1, "x", "ann", 10),
+    (2, "y", "bob", 0.1),
+    (3, "x", "ann", 0.2),
+    (3, "x", "cid", 10.2),
+    (3, "x", "bob", 0.3),
+    (5, "y", "bob", 1e17),
+    (6, "", "dan", 7),
+    (8, "x", "cid", None),
+    (9, "y", "", 12),
+    (11, "x", "cid", "nan"),
+    (11, "x", "ann", -3),
+    (12, "y", "bob", -1e17),
+    (13, "y", "", 4),
+    (14, "y", "dan", "inf"),
+    (16, "x", "cid", 5),
+    (24, "y", "bob", 2),
+]
+CLIENTS = [client for _, _, client, _ in LOG]  # "" stands for NULL, and is the smallest
+SITES = [site or None for _, site, *_ in LOG]
+TIMES = [ts for ts, *_ in LOG]
+BYTES = [None if size is None else float(size) for *_, size in LOG]
+ON = ["--key", "client"]
+KINDS = {
+    "sum(bytes)": "sum",
+    "MAX (bytes)": "max",
+    "min(bytes)": "min",
+    "avg(bytes)": "mean",
+    "mean(bytes)": "mean",
+    "count(bytes)": "count",
+}
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def log(tmp_path):
+    lines = [",".join("" if value is None else str(value) for value in row) for row in LOG]
+    file = tmp_path / "log.csv"
+    file.write_text("\n".join(["ts,site,client,bytes", *lines]) + "\n")
+    return file
+
+
+def windows(rows, by, *window, values=BYTES, timed=False, **more):
+    keys, held = [CLIENTS[row] for row in rows], [values[row] for row in rows]
+    *span, k = window
+    if timed:
+        return time_totals(keys, held, [TIMES[row] for row in rows], *span, by, k, **more)
+    return count_totals(keys, held, *span, by, k, **more)
+
+
+def expected(by, *window, keys=None, **how):
+    """(start, end, rank, total, client) of each line, in the order of printing."""
+    found = []
+    for key, rows in by_key(keys, len(LOG)):
+        for a in windows(rows, by, *window, **how):
+            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+    return [
+        (start, end, rank, total, client)
+        for end, _, rank, start, total, client in sorted(found, key=lambda one: one[:3])
+    ]
+
+
+def printed(ran):
+    return [
+        (
+            int(row["window_start"]),
+            int(row["window_end"]),
+            int(row["rank"]),
+            float(row["score"]),
+            row["client"],
+        )
+        for row in ran.rows
+    ]
+
+
+@pytest.mark.parametrize("by", KINDS)
+def test_count_windows_are_those_of_the_oracle(run, log, by):
+    window = ["--k", 3, "--last", 6, "--slide", 2]
+    ran = run("totals", log, *ON, "--by", by, *window, "--format", "csv")
+    assert ran.code == 0
+    assert ran.err == "skyband: not ranked: 1 with a NULL value, 1 with a NaN value\n"
+    assert ran.out.startswith("window_start,window_end,rank,score,client\n")
+    assert printed(ran) == expected(KINDS[by], 6, 2, 3)
+
+
+@pytest.mark.parametrize("by", KINDS)
+def test_time_windows_are_those_of_the_oracle(run, log, by):
+    window = ["--k", 3, "--time", "ts", "--window", 10, "--slide", 4, "--offset", 1]
+    ran = run("totals", log, *ON, "--by", by, *window, "--format", "csv")
+    assert printed(ran) == expected(KINDS[by], 10, 4, 3, timed=True, offset=1)
+
+
+def test_rows_are_counted_whatever_they_hold(run, log):
+    window = ["--k", 3, "--last", 6, "--slide", 2, "--format", "csv"]
+    ran = run("totals", log, *ON, "--by", "count(*)", *window)
+    assert (ran.err, printed(ran)) == ("", expected("count", 6, 2, 3, values=[1.0] * len(LOG)))
+    named = run("totals", log, *ON, "--by", "count(site)", *window)
+    there = [1.0 if site else None for site in SITES]
+    assert printed(named) == expected("count", 6, 2, 3, values=there)
+    assert named.err == "skyband: not ranked: 1 with a NULL value\n"
+
+
+def test_totals_of_expressions(run, log):
+    window = ["--last", 6, "--slide", 2, "--k", 4, "--format", "csv"]
+    ran = run("totals", log, *ON, "--by", "sum(bytes * 2 + length(site))", *window)
+    values = [
+        None if size is None or not site else size * 2 + len(site)
+        for size, site in zip(BYTES, SITES, strict=True)
+    ]
+    assert printed(ran) == expected("sum", 6, 2, 4, values=values)
+
+
+def test_each_partition_is_ranked_by_itself(run, log):
+    asked = ["--by", "sum(bytes)", "--partition-by", "site", "--format", "csv", "--k", 2]
+    ran = run("totals", log, *ON, *asked, "--last", 4, "--slide", 1)
+    assert printed(ran) == expected("sum", 4, 1, 2, keys=SITES)
+    assert ran.out.startswith("window_start,window_end,rank,score,site,client\n")
+    ran = run("totals", log, *ON, *asked, "--time", "ts", "--window", 10, "--slide", 5)
+    assert printed(ran) == expected("sum", 10, 5, 2, keys=SITES, timed=True)
+
+
+@pytest.mark.parametrize("keys", [None, SITES])
+def test_changes_are_those_of_the_oracle(run, log, keys):
+    asked = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
+    asked += [] if keys is None else ["--partition-by", "site"]
+    found = json.loads(run("totals", log, *ON, "--by", "max(bytes)", *asked).out)
+    told = []
+    for key, rows in by_key(keys, len(LOG)):
+        for end, report in changes(windows(rows, "max", 4, 2, 2), 2):
+            told += [(end, key, rank or 99, was, one) for one, (rank, was) in report.items()]
+    assert [
+        (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["client"] or "")
+        for row in found
+    ] == [(end, *rest) for end, _, *rest in sorted(told)]
+
+
+def test_keys_may_be_of_any_type_and_several(run, tmp_path):
+    file = tmp_path / "log.jsonl"
+    rows = [("a", [1, 2], 5), ("a", [1], 5), ("b", [1, 2], 7), ("a", [1, 2], 1), (None, [9], 6)]
+    lines = [dict(zip(("net", "path", "size"), row, strict=True)) for row in rows]
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    asked = ["--key", "net", "--key", "path", "--by", "sum(size)", "--last", 5, "--format", "json"]
+    found = json.loads(run("totals", file, *asked).out)
+    assert [(row["net"], row["path"], row["score"]) for row in found] == [
+        ("b", "[1,2]", 7),
+        (None, "[9]", 6),
+        ("a", "[1,2]", 6),
+        ("a", "[1]", 5),
+    ]
+    assert list(found[0]) == ["window_start", "window_end", "rank", "score", "net", "path"]
+
+
+def test_the_table_shows_keys_and_no_rows(run, log, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    ran = run("totals", log, *ON, "--by", "count(*)", "--k", 2, "--last", 16)
+    assert "0 to 16" in ran.out
+    assert "row" not in ran.out
+    best = next(line for line in ran.out.splitlines() if line.startswith("│    1 "))
+    assert [cell.strip() for cell in best.split("│")[1:4]] == ["1", "5", "bob"]
+
+
+def test_a_file_without_rows_has_no_totals(run, tmp_path):
+    file = tmp_path / "log.csv"
+    file.write_text("ts,client,bytes\n")
+    ran = run("totals", file, *ON, "--by", "sum(bytes)", "--last", 5, "--format", "csv")
+    assert (ran.code, ran.out) == (0, "window_start,window_end,rank,score,client\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--by", "bytes"], "--by is 'bytes'; expected sum, count, max, min or mean of an expr"),
+        (["--by", "median(bytes)"], "fix: write --by 'sum(bytes)', or --by 'count(*)'"),
+        (["--by", "sum()"], "--by is 'sum()'"),
+        (["--by", "sum(*)"], "--by is 'sum(*)'; expected an expression"),
+        (["--by", "count(distinct client)"], "expected a total of all rows; fix: leave DISTINCT"),
+        (["--by", "sum(bytes) + sum(ts)"], "--by 'bytes) + sum(ts' is not an expression"),
+        (["--by", "sum(byte)"], "--by: {file} has no column 'byte'"),
+        (["--by", "sum(client)"], "--by 'client' is of type VARCHAR; expected a number"),
+        (["--by", "sum(max(bytes))"], "--by 'max(bytes)' has an aggregate"),
+        (["--by", "sum(bytes)", "--key", "clint"], "--key: {file} has no column 'clint'"),
+        (["--by", "sum(bytes)", "--k", "0"], "--k is '0'"),
+        (["--by", "sum(bytes)", "--slide", "9"], "slide is 9"),
+        ([], "missing option '--by'"),
+    ],
+)
+def test_what_is_wrong_is_told_before_any_work(run, log, words, told):
+    error = run.fails("totals", log, *ON, "--last", 5, *words)
+    assert told.format(file=log) in error
