@@ -119,7 +119,7 @@ def incomplete(
     partition_by: PartitionBy = None,
     emit: Emit = "all",
     algorithm: NamedAlgorithm = "auto",
-    engine: Engine = "local",
+    engine: Engine = "spark",
     master: Master = None,
     format: Format = None,
     out: Out = None,

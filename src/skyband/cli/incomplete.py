@@ -315,15 +315,18 @@ def _notes(query: TopKIncomplete, found: list[Found]) -> Iterator[str]:
 
 def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
     """Read a file, rank the objects of its windows, print them."""
-    if engine.name == "spark":
-        raise QueryError("--engine spark", "--engine local", "leave --engine out")
     checked: Question
 
     def answer(source: Source) -> Leaderboard:
         nonlocal checked
         checked = question(source, asked)
-        with progress.rows_done("ranking", source.known_rows) as watch:
-            board = ranking.rank(source, checked, watch)
+        if engine.name == "spark":
+            from skyband.cli import on_spark
+
+            board = on_spark.rank_incomplete(source, checked, engine.master)
+        else:
+            with progress.rows_done("ranking", source.known_rows) as watch:
+                board = ranking.rank(source, checked, watch)
         named = board.dropped.null_score - checked.nameless
         board.dropped = replace(board.dropped, null_score=named)
         if checked.nameless:

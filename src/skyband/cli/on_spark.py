@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.cli import progress
 from skyband.cli.dominating import Question as DominatingQuestion
+from skyband.cli.incomplete import Question as IncompleteQuestion
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import Question
 from skyband.cli.reading import Source
@@ -42,6 +43,19 @@ def rank_dominating(
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         keyed = bool(question.keys)
         return dominating_windows(spark, staged, question.query, question.algorithm, keyed, out)
+
+    return _ranked(source, question, master, question.board(), answers)
+
+
+def rank_incomplete(
+    source: Source, question: IncompleteQuestion, master: str | None
+) -> Leaderboard:
+    """Rank the objects of incomplete streams in a file, in the same way."""
+    from skyband.spark.incomplete.ranked_file import incomplete_windows
+
+    def answers(spark: Any, staged: Staged, out: Path) -> Answers:
+        keyed = bool(question.keys)
+        return incomplete_windows(spark, staged, question.query, question.algorithm, keyed, out)
 
     return _ranked(source, question, master, question.board(), answers)
 

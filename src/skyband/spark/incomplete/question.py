@@ -55,7 +55,7 @@ class IncompleteQuestion(Question):
         bounds = query.bounds
         assert isinstance(bounds, Mapping)
         combine = query.combine if isinstance(query.combine, str) else list(query.combine)  # type: ignore[arg-type]
-        repeats = query.repeats if isinstance(query.repeats, str) else list(query.repeats)
+        repeats = query.repeats if isinstance(query.repeats, str) else f"sum of {query.most}"
         return {
             **super().description(),
             "stream": self.home,

@@ -1,0 +1,59 @@
+"""``skyband incomplete`` and ``totals`` print the same, byte for byte, on Spark and locally."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.command_line import Runner
+
+pytestmark = pytest.mark.spark
+
+SEEN = ["--id", "plate", "--stream", "camera", "--value", "speed", "--bounds", "0:9"]
+
+
+@pytest.fixture
+def run(spark, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture
+def cars(tmp_path):
+    """Many equal values, some missing; times that repeat, go back and leave gaps."""
+    chance = random.Random(6)
+    lines = ["tick,ts,road,plate,camera,speed"]
+    for _ in range(400):
+        tick = chance.randrange(-40, 160) + 400 * chance.randrange(2)
+        ts = f"1970-01-02 00:{tick // 60 % 60:02d}:{tick % 60:02d}"
+        road, camera = chance.choice(["a", "b", ""]), chance.choice(["north", "south", "east", ""])
+        plate = chance.choice(["", *(f"K-{number}" for number in range(12))])
+        lines.append(
+            f"{tick},{ts},{road},{plate},{camera},{chance.choice(['', 'nan', *'1123467'])}"
+        )
+    file = tmp_path / "cars.csv"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--last", 50, "--slide", 15, "--k", 4],
+        ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--combine", "1,0.5,2"],
+        ["--time", "ts", "--window", "30 s", "--slide", "10 s", "--k", 3, "--repeats", "sum:400"],
+        ["--last", 20, "--slide", 5, "--k", 3, "--partition-by", "road", "--full"],
+        ["--last", 40, "--slide", 10, "--emit", "changes", "--algorithm", "eaa", "--k", 3],
+    ],
+    ids=["counts", "ticks", "times", "keys", "changes"],
+)
+def test_both_engines_rank_the_same_objects(run, cars, asked):
+    words = ["incomplete", cars, *SEEN, *asked, "--format", "csv"]
+    local = run(*words, "--engine", "local")
+    assert local.code == 0
+    assert len(local.rows) > 20
+    assert "with a NULL id or stream" in local.err
+    on_spark = run(*words, "--engine", "spark")
+    assert on_spark.err == local.err
+    assert on_spark == local
