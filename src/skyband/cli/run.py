@@ -72,7 +72,7 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     if health.batches == 0:
         lines = ["rows        none were read"]
     else:
-        kept = ["rows", "windows", "set aside", "not ranked"]
+        kept = ["rows", "windows", "set aside", "not ranked", "clipped"]
         kept += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(told(health, work.query, clock()))
         batches = f" in {health.batches:,} batch{'es' if health.batches > 1 else ''}"

@@ -66,6 +66,7 @@ class Lines:
             f"{batch.late:,} late groups",
             f"{batch.no_time + batch.future:,} rows set aside",
             f"{batch.null_score + batch.nan_score:,} not ranked",
+            *([f"{batch.clipped:,} clipped"] if batch.clipped else []),
             f"{batch.seconds:.2f} s",
         ]
         print(f"skyband: batch {batch.number}: {', '.join(parts)}", file=sys.stderr, flush=True)
@@ -154,6 +155,7 @@ def told(health: Health, query: Mapping[str, Any], clock: datetime) -> list[tupl
         ("late", f"{health.late:,} partial groups (numRowsDroppedByWatermark)"),
         ("set aside", f"{health.no_time:,} without a time, {health.future:,} from the future"),
         ("not ranked", f"{health.null_score:,} NULL and {health.nan_score:,} NaN scores"),
+        *([("clipped", f"{health.clipped:,} values moved to a bound")] if health.clipped else []),
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),

@@ -22,6 +22,8 @@ from skyband.durations import spoken
 from skyband.panes import Panes
 from skyband.spark.dominating import explaining as dominating
 from skyband.spark.dominating.question import DominatingQuestion
+from skyband.spark.incomplete import explaining as incomplete
+from skyband.spark.incomplete.question import IncompleteQuestion
 from skyband.spark.job import FILES, Job
 from skyband.spark.question import Question
 from skyband.spark.row_path import ALGORITHM
@@ -42,6 +44,10 @@ def words(job: Job, question: Question | SharedQuestion) -> Words:
         base = question
         plan = [*_windows(question), *dominating.words(question, row_bytes(question))]
         when = _when(question)
+    elif isinstance(question, IncompleteQuestion):
+        base = question
+        plan = [*_windows(question), *incomplete.words(question)]
+        when = _when(question)
     elif isinstance(question, SharedQuestion):
         base = question.base
         plan = shared.words(question, row_bytes(base))
@@ -59,6 +65,8 @@ def figures(question: Question | SharedQuestion) -> dict[str, Any]:
         return shared.figures(question, row_bytes(question.base))
     if isinstance(question, DominatingQuestion):
         return dominating.figures(question, row_bytes(question), _per_window(question))
+    if isinstance(question, IncompleteQuestion):
+        return incomplete.figures(question, _per_window(question))
     window = question.query.window
     panes = Panes(window.size, window.slide)
     row = row_bytes(question)
@@ -192,7 +200,9 @@ def _times(question: Question, when: str) -> Words:
     order = (
         f"higher score, then newer {at}" if question.timed else f"higher score, then higher {at}"
     )
-    ties = f", then higher {', '.join(question.ties)}" if question.ties else ""
+    objects = isinstance(question, IncompleteQuestion)
+    names = [column.name for column in question.kept] if objects else list(question.ties)
+    ties = f", then higher {', '.join(names)}" if names else ""
     told: Words = [("order", order + ties)]
     if question.timed or question.arrival:
         delay, skew = spoken(question.delay), question.skew
@@ -206,7 +216,9 @@ def _times(question: Question, when: str) -> Words:
     else:
         told.append(("watermark", f"rows up to {question.delay:,} behind the highest {at} count"))
         told.append(("answers", when))
-    missing = "one of these attributes" if isinstance(question, DominatingQuestion) else "score"
+    missing = "value or id" if objects else "score"
+    if isinstance(question, DominatingQuestion):
+        missing = "one of these attributes"
     told.append(("not ranked", f"rows whose {missing} is NULL or NaN: counted"))
     if question.deduplicate:
         told.append(("once", f"rows that repeat {', '.join(question.deduplicate)} count once"))

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
+from skyband.spark.incomplete.question import OUTSIDE, UNKNOWN
 
 _SCORE = "write try_divide, try_cast or try_add in query.by: they give NULL, which is not ranked"
 _NEW = "start a new checkpoint, or restore this one from a copy"
 
 
 class _Cause(NamedTuple):
-    """What Spark says (a pattern), and what it means."""
+    """What Spark says (a pattern), and what it means; ``told`` in a pattern is told, too."""
 
     said: str
     kind: type[SkybandError]
@@ -23,6 +24,20 @@ class _Cause(NamedTuple):
 
 
 _CAUSES = (
+    _Cause(
+        rf"{OUTSIDE}: (?P<told>.*? is not from \S+ to \S+)",
+        DataError,
+        "a value is beyond its bounds",
+        "values within the bounds of their stream",
+        "declare wider bounds, or outside: clip",
+    ),
+    _Cause(
+        rf"{UNKNOWN}: (?P<told>.*? is none of .*?)(?= SQLSTATE|$)",
+        DataError,
+        "a row belongs to no stream of the query",
+        "rows of the streams that are named",
+        "name it in streams, or leave its rows out of the source",
+    ),
     _Cause(
         r"DIVIDE_BY_ZERO|REMAINDER_BY_ZERO",
         DataError,
@@ -120,8 +135,10 @@ def reworded(error: BaseException, log: Path | None) -> SkybandError:
     text = f"{error}"
     where = f"; Spark's own words are in {log}" if log is not None else ""
     for cause in _CAUSES:
-        if re.search(cause.said, text):
-            detail = _detail(text, cause.said)
+        match = re.search(cause.said, text, re.MULTILINE)
+        if match is not None:
+            told = match.groupdict().get("told")
+            detail = _detail(text, cause.said) if told is None else f": {told}"
             return cause.kind(
                 f"the query stopped: {cause.found}{detail}",
                 cause.expected,

@@ -11,6 +11,10 @@ from typing import Any
 BOARD = "skyband leaders"
 """The observed metric that holds the leaderboard; see :mod:`skyband.spark.running`."""
 
+_SUMS = (
+    "seconds", "rows", "no_time", "future", "null_score", "nan_score", "clipped", "late",
+)  # fmt: skip
+
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a drained stream
 
@@ -19,8 +23,9 @@ _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a dr
 class Batch:
     """One micro-batch.
 
-    ``late`` counts partial groups, as Spark does: the rows of a pane, key and task that came too
-    late are one. ``candidates`` is None if no window was answered.
+    ``clipped`` counts values that were moved to a bound. ``late`` counts partial groups, as Spark
+    does: the rows of a pane, key and task that came too late are one. ``candidates`` is None if no
+    window was answered.
     """
 
     number: int
@@ -30,6 +35,7 @@ class Batch:
     future: int = 0
     null_score: int = 0
     nan_score: int = 0
+    clipped: int = 0
     late: int = 0
     windows: int = 0
     ranked: int = 0
@@ -68,6 +74,7 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
         future=read.get("future") or 0,
         null_score=read.get("null_score") or 0,
         nan_score=read.get("nan_score") or 0,
+        clipped=read.get("clipped") or 0,
         late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         windows=windows,
         ranked=answered.get("ranked") or 0,
@@ -128,6 +135,7 @@ class Health:
     future: int = 0
     null_score: int = 0
     nan_score: int = 0
+    clipped: int = 0
     late: int = 0
     windows: int = 0
     ranked: int = 0
@@ -143,7 +151,7 @@ class Health:
             return False
         self._numbers.add(batch.number)
         self.batches += 1
-        for name in ("seconds", "rows", "no_time", "future", "null_score", "nan_score", "late"):
+        for name in _SUMS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
         self.windows += batch.windows
         self.ranked += batch.ranked

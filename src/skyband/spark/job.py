@@ -7,35 +7,33 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import PydanticCustomError
 
 from skyband.errors import QueryError, SkybandError
 from skyband.spark import job_errors
+from skyband.spark.job_queries import (
+    DominatingQuery,
+    IncompleteQuery,
+    Part,
+    Query,
+    SharedQuery,
+)
 from skyband.spark.scores import safe_score
 from skyband.workload.queries import SCORE, Workload
-
-if TYPE_CHECKING:
-    from skyband.spark.dominating.question import DominatingAsked
 
 FILES = ("avro", "csv", "json", "orc", "parquet", "text", "xml")
 """Formats that are read from and written to a path."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 Value = str | int | float | bool
-Names = str | Annotated[list[str], Field(min_length=1)]
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class Source(_Part):
+class Source(Part):
     """Where rows come from."""
 
     format: str = Field(description="a format that Spark reads, such as parquet")
@@ -53,68 +51,7 @@ class Source(_Part):
     options: dict[str, Value] = Field(default={}, description="options of the format, by name")
 
 
-class _Asked(_Part):
-    """What every kind of query is asked."""
-
-    time: str | None = Field(default=None, description="the name of a column")
-    sequence: str | None = Field(default=None, description="the name of a column")
-    partition_by: Names | None = Field(default=None, description="a column, or a list of columns")
-    id: Names | None = Field(default=None, description="a column, or a list of columns")
-    keep: Names | None = Field(default=None, description="a column, or a list of columns")
-    delay: int | str | None = Field(default=None, description="a duration, such as 10 seconds")
-    skew: str | None = Field(default="1 hour", description="a duration such as 1 hour, or null")
-    deduplicate_by: Names | None = Field(default=None, description="a column, or a list of columns")
-
-
-class Query(_Asked):
-    """What :func:`skyband.spark.top_k` is asked."""
-
-    k: int = Field(description="a whole number, such as 10")
-    by: str = Field(description="an expression over columns, such as price * volume")
-    window: int | str = Field(description="a duration such as 1 hour, or a number of rows")
-    slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
-    offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
-    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
-    algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
-    full: bool = Field(default=False, description="true or false")
-
-
-class DominatingQuery(_Asked):
-    """What :func:`skyband.spark.top_k_dominating` is asked."""
-
-    k: int = Field(description="a whole number, such as 10")
-    dominating: dict[str, Literal["min", "max"]] = Field(
-        min_length=1, description="attributes and which way is better, such as price: min"
-    )
-    window: int | str = Field(description="a duration such as 1 hour, or a number of rows")
-    slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
-    offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
-    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
-    algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
-    full: bool = Field(default=False, description="true or false")
-    shards: int | None = Field(default=None, description="a whole number, such as 8")
-
-    def asked(self, safe: Callable[[str], str], drain: str | None = None) -> DominatingAsked:
-        """What is asked, its attributes made sure of."""
-        from skyband.spark.dominating.question import DominatingAsked
-
-        dimensions = [(safe(name), way) for name, way in self.dominating.items()]
-        parts = self.model_dump(exclude={"dominating"})
-        return DominatingAsked(dimensions=dimensions, drain=drain, **parts)
-
-
-class SharedQuery(_Asked):
-    """What :func:`skyband.spark.top_k_workload` is asked."""
-
-    workload: str | list[dict[str, Any]] = Field(
-        description="a file of queries, such as queries.csv, or a list of name, k, window, slide"
-    )
-    by: str | None = Field(
-        default=None, description="the score of queries that name none, such as price * volume"
-    )
-
-
-class Sink(_Part):
+class Sink(Part):
     """Where ranked windows go."""
 
     format: str = Field(description="console, files, or a format that Spark writes")
@@ -123,7 +60,7 @@ class Sink(_Part):
     options: dict[str, Value] = Field(default={}, description="options of the format, by name")
 
 
-class Settings(_Part):
+class Settings(Part):
     """The Spark session."""
 
     master: str | None = Field(default=None, description="a master, such as local[4]")
@@ -134,14 +71,14 @@ class Settings(_Part):
     settings: dict[str, Value] = Field(default={}, description="settings of Spark, by name")
 
 
-class Trigger(_Part):
+class Trigger(Part):
     """When the stream runs: ``every`` so often, or over what there is (``available_now``)."""
 
     kind: Literal["available_now", "batch", "every"]
     every: str | None = None
 
 
-class Job(_Part):
+class Job(Part):
     """A whole job; ``home`` is the directory of its file, to which paths are relative."""
 
     source: Source = Field(description="a source: format, path, schema, options")
@@ -222,6 +159,14 @@ class DominatingJob(Job):
     )
 
 
+class IncompleteJob(Job):
+    """A job that asks for the best objects of incomplete streams."""
+
+    query: IncompleteQuery = Field(  # type: ignore[assignment]  # one or the other, see load
+        description="a query: k, incomplete, time, window, slide"
+    )
+
+
 def load(path: str | Path, master: str | None = None) -> Job:
     """Read a job file and check all that can be checked without Spark.
 
@@ -262,6 +207,8 @@ def _kind(query: Any) -> type[Job]:
         return SharedJob
     if isinstance(query, dict) and "dominating" in query:
         return DominatingJob
+    if isinstance(query, dict) and "incomplete" in query:
+        return IncompleteJob
     return Job
 
 
@@ -281,7 +228,7 @@ def _check(job: Job) -> None:
     _check_source(job)
     if isinstance(job, SharedJob):
         _check_workload(job)
-    elif isinstance(job, DominatingJob):
+    elif isinstance(job, (DominatingJob, IncompleteJob)):
         _check_k(job.query.asked(safe_score, "marks" if job.drain else None).query().k)
     else:
         _check_query(job.query, job.drain)
@@ -368,7 +315,7 @@ def words(job: Job) -> str:
     each = " and ".join([keys] if isinstance(keys, str) else keys)
     if isinstance(job, SharedJob):
         told = f"{job.queries} by {' or '.join(job.queries.scores[:3])}"
-    elif isinstance(job, DominatingJob):
+    elif isinstance(job, (DominatingJob, IncompleteJob)):
         told = str(job.query.asked(str).query())
     else:
         told = f"{Asked(**job.query.model_dump()).query()} by {job.query.by}"

@@ -19,12 +19,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from skyband.spark import draining, failures, health, manifest, sinks, sources
 from skyband.spark.asked import Asked
 from skyband.spark.dominating.question import DominatingQuestion, dominating_question
-from skyband.spark.job import DominatingJob, Job, SharedJob
+from skyband.spark.incomplete.question import IncompleteQuestion, incomplete_question
+from skyband.spark.job import DominatingJob, IncompleteJob, Job, SharedJob
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
 from skyband.spark.top_k import answer
 from skyband.spark.top_k_dominating import answer_dominating
+from skyband.spark.top_k_incomplete import answer_incomplete
 from skyband.spark.top_k_workload import answer_shared
 from skyband.spark.top_k_workload import checked as checked_workload
 from skyband.spark.workload.question import QUERY, SharedAsked, SharedQuestion
@@ -262,6 +264,10 @@ def _checked(
     if isinstance(job, DominatingJob):
         found = job.query.asked(lambda name: safe_score(name, rows.columns), drain)
         return dominating_question(rows, found)
+    if isinstance(job, IncompleteJob):
+        objects = job.query.asked(lambda value: safe_score(value, rows.columns))
+        drain = drain if objects.drainable else None
+        return incomplete_question(rows, replace(objects, drain=drain))
     if not isinstance(job, SharedJob):
         query = job.query.model_dump()
         asked = Asked(**{**query, "by": safe_score(query["by"], rows.columns)})
@@ -283,6 +289,8 @@ def _answer(
         return answer_shared(rows, checked, counts)
     if isinstance(checked, DominatingQuestion):
         return answer_dominating(rows, checked, counts)
+    if isinstance(checked, IncompleteQuestion):
+        return answer_incomplete(rows, checked, counts)
     return answer(rows, checked, counts)
 
 

@@ -80,18 +80,19 @@ def incomplete_question(df: DataFrame, asked: IncompleteAsked) -> IncompleteQues
     usual = 1 if base.keys else min(partitions, USUAL)
     stream = _stream(df, asked, query)
     value, clipped = _bounded(value, stream, query)
+    nameless = _nameless(base)
     fields = {
         **vars(base),
         "query": query,
         "ties": (),  # ids are kept, and break ties
         "tie_types": (),
-        "score": F.when(_nameless(base), F.lit(None).cast("double")).otherwise(value),
+        "score": F.when(nameless, F.lit(None).cast("double")).otherwise(value),
     }
     return IncompleteQuestion(
         **fields,
         home=str(asked.stream),
         stream=stream,
-        clipped=clipped,
+        clipped=clipped & ~nameless,
         algorithm=asked.algorithm,
         options=dict(asked.options or {}),
         shards=asked.shards or usual,
