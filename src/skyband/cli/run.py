@@ -77,7 +77,7 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
         words = dict(told(health, work.query, clock()))
         batches = f" in {health.batches:,} batch{'es' if health.batches > 1 else ''}"
         words["rows"] = f"{health.rows:,} read{'' if job.batch else batches}"
-        lines = [f"{name:12}{words[name]}" for name in kept]
+        lines = [f"{name:12}{words[name]}" for name in kept if name in words]
     if job.sink.path is not None:
         lines.append(f"results     {job.place(job.sink.path)}")
     return [
