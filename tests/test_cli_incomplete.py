@@ -241,3 +241,44 @@ def test_what_is_wrong_is_told_before_any_work(run, cars, words, told):
     error = run.fails("incomplete", cars, *plain, "--last", 5, *words)
     assert told.format(file=cars) in error
     assert set(ALGORITHMS) >= {"recompute", "sla", "eaa"}
+
+
+def test_explain_tells_how_it_would_be_answered(run, cars):
+    window = ["--k", 3, "--last", 6, "--slide", 2]
+    words = " ".join(run("explain", cars, *ON, *window).out.split())
+    assert (
+        "top 3 objects of the last 6 objects, every 2, by the sum of east, north and sou" in words
+    )
+    assert "algorithm eaa" in words
+    assert "streams all: values from 0 to 130" in words
+    assert "6 rows per window, 2 per slide; kept are at most all of them: about 3.0 kB" in words
+    (record,) = json.loads(run("explain", cars, *ON, *window, "--json").out)
+    assert (record["id"], record["stream"], record["value"]) == ("plate", "camera", "speed")
+    assert (record["streams"], record["rows"]) == ("east, north, south", 16)
+    assert (record["algorithm"], record["repeats"]) == ("eaa", "max")
+    named = ["--streams", "a,b", "--bounds", "0:1", "--bounds", "b=-1:1", "--repeats", "none"]
+    words = " ".join(run("explain", *named, "--time", "t", "--window", 9).out.split())
+    assert "a: values from 0 to 1 b: values from -1 to 1" in words
+    assert "name a FILE to find out" in words
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--by", "speed"], "--by with --id"),
+        (["--key", "plate"], "--key with --id"),
+        (["--on", "speed:max"], "--id with --on"),
+        (["--algorithm", "sap"], "--algorithm is 'sap'"),
+        (["--value", "spede"], "--value: {file} has no column 'spede'"),
+    ],
+)
+def test_explain_refuses_what_does_not_fit(run, cars, words, told):
+    error = run.fails("explain", cars, *ON, "--last", 5, *words)
+    assert told.format(file=cars) in error
+
+
+def test_explain_asks_for_what_it_must_know(run, cars):
+    assert "neither FILE nor --streams" in run.fails("explain", "--id", "plate", "--last", 5)
+    assert "add --id, --stream and --value" in run.fails(
+        "explain", cars, "--id", "road", "--last", 5
+    )

@@ -203,3 +203,31 @@ def test_a_file_without_rows_has_no_totals(run, tmp_path):
 def test_what_is_wrong_is_told_before_any_work(run, log, words, told):
     error = run.fails("totals", log, *ON, "--last", 5, *words)
     assert told.format(file=log) in error
+
+
+def test_explain_tells_how_it_would_be_answered(run, log):
+    asked = [*ON, "--by", "sum(bytes)", "--k", 3, "--last", 6, "--slide", 2]
+    words = " ".join(run("explain", log, *asked).out.split())
+    assert "top 3 keys by sum of the last 6 objects, every 2 by sum(bytes)" in words
+    assert "algorithm pane-totals" in words
+    assert "keys 5 different client" in words
+    assert "6 rows per window, 2 per slide; kept is a total of each key in each pane" in words
+    (record,) = json.loads(run("explain", log, *asked, "--json").out)
+    assert (record["key"], record["by"], record["distinct"]) == ("client", "sum(bytes)", 5)
+    assert (record["partials_most"], record["algorithm"]) == (6, "pane-totals")
+    timed = run("explain", *ON, "--by", "count(*)", "--time", "ts", "--window", 10)
+    assert "name a FILE to find out" in " ".join(timed.out.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--by", "bytes"], "--by is 'bytes'"),
+        ([], "--key without --by"),
+        (["--by", "sum(bytes)", "--queries", "q.csv"], "--queries with --key"),
+        (["--by", "sum(bytes)", "--algorithm", "eaa"], "--algorithm is 'eaa'; expected auto"),
+        (["--by", "sum(byte)"], "did you mean 'bytes'?"),
+    ],
+)
+def test_explain_refuses_what_does_not_fit(run, log, words, told):
+    assert told in run.fails("explain", log, *ON, "--last", 5, *words)

@@ -224,6 +224,11 @@ def held_in(asked: Asked, objects: float, what: str) -> str:
     return f"{objects:,.0f} {what} per window, {per_slide} per slide"
 
 
+def size(bytes: float) -> str:
+    """So many bytes, in words."""
+    return f"about {bytes / 1e6:,.1f} MB" if bytes >= 1e6 else f"about {bytes / 1e3:,.1f} kB"
+
+
 def _panes(asked: Asked) -> str:
     """Lengths of the panes and how many make a window."""
     window = asked.query.window

@@ -9,16 +9,24 @@ import typer
 from skyband.cli.arguments import (
     QUERY,
     Algorithm,
+    Bounds,
+    Combine,
     Emit,
     Full,
     K,
     Last,
     Length,
     Offset,
+    Outside,
     PartitionBy,
+    Repeats,
     Slide,
+    Streams,
     Time,
 )
+
+_UNSEEN = (None, None, None, "sum", None, "error", "max")
+"""Options of incomplete streams that were not given."""
 
 
 def explain(
@@ -32,7 +40,12 @@ def explain(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option("--by", metavar="EXPRESSION", help="The score.", rich_help_panel=QUERY),
+        typer.Option(
+            "--by",
+            metavar="EXPRESSION",
+            help="The score; with --key a total, such as 'sum(bytes)'.",
+            rich_help_panel=QUERY,
+        ),
     ] = None,
     k: K = "10",
     last: Last = None,
@@ -50,6 +63,41 @@ def explain(
             "--on",
             metavar="ATTRIBUTE:min|max",
             help="A dimension of a top-k dominating query, instead of a score; may be repeated.",
+            rich_help_panel=QUERY,
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--id",
+            metavar="COLUMN",
+            help="What tells the objects of incomplete streams apart, instead of a score.",
+            rich_help_panel=QUERY,
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None,
+        typer.Option(
+            "--stream", metavar="COLUMN", help="The stream of a row.", rich_help_panel=QUERY
+        ),
+    ] = None,
+    value: Annotated[
+        str | None,
+        typer.Option(
+            "--value", metavar="EXPRESSION", help="What a stream says.", rich_help_panel=QUERY
+        ),
+    ] = None,
+    streams: Streams = None,
+    combine: Combine = "sum",
+    bounds: Bounds = None,
+    outside: Outside = "error",
+    repeats: Repeats = "max",
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key",
+            metavar="COLUMN",
+            help="Of what totals are taken, instead of a score of each row.",
             rich_help_panel=QUERY,
         ),
     ] = None,
@@ -71,8 +119,10 @@ def explain(
     from skyband.cli import explain as command
     from skyband.cli import options
 
-    given = [by, last, time, window, slide, offset, full, partition_by, queries, on]
-    if command.is_job(file, physical, any(given) or (k, emit, algorithm) != ("10", "all", "auto")):
+    given = [by, last, time, window, slide, offset, full, partition_by, queries, on, id, key]
+    seen = (stream, value, streams, combine, bounds, outside, repeats)
+    plain = (k, emit, algorithm, *seen) == ("10", "all", "auto", *_UNSEEN)
+    if command.is_job(file, physical, any(given) or not plain):
         from skyband.cli import explain_job
 
         explain_job.run(str(file), as_json, physical)
@@ -80,10 +130,32 @@ def explain(
     if on:
         from skyband.cli import dominating, explain_dominating
 
-        options.no_score_beside(by, queries)
+        options.none_beside("--on", by=by, queries=queries, id=id, key=key)
         span = options.window(last, time, window, slide, offset, full)
         wanted = dominating.asked(on, k, span, emit, time, partition_by, algorithm)
         explain_dominating.run(file, wanted, as_json)
+        return
+    if id or seen != _UNSEEN:
+        from skyband.cli import explain_incomplete, incomplete
+
+        options.none_beside("--id", by=by, queries=queries, key=key)
+        span = options.window(last, time, window, slide, offset, full)
+        parts = (id or [], stream, value, streams, combine, bounds or [], outside, repeats)
+        explain_incomplete.run(
+            file,
+            incomplete.asked(
+                incomplete.Words(*parts), k, span, emit, time, partition_by, algorithm
+            ),
+            as_json,
+        )
+        return
+    if key:
+        from skyband.cli import explain_totals, totals
+
+        options.none_beside("--key", queries=queries)
+        options.choice(algorithm, "--algorithm", ("auto",))
+        span = options.window(last, time, window, slide, offset, full)
+        explain_totals.run(file, totals.asked(by, key, k, span, emit, time, partition_by), as_json)
         return
     if queries is not None:
         from skyband.cli import explain_workload

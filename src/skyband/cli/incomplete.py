@@ -35,8 +35,8 @@ class Asked:
     """
 
     id: list[str]
-    stream: str
-    value: str
+    stream: str | None
+    value: str | None
     streams: tuple[str, ...] | None
     k: int
     window: Window
@@ -49,9 +49,13 @@ class Asked:
     partition_by: list[str]
     algorithm: str
 
+    def bounds_of(self, stream: str) -> Bounds | None:
+        """The bounds of a stream, None if there are none."""
+        return self.bounds.get(stream, self.bounds.get(""))
+
     def query(self, streams: Sequence[str]) -> TopKIncomplete:
         """The query over these streams."""
-        bounds = {name: self.bounds.get(name, self.bounds.get("")) for name in streams}
+        bounds = {name: self.bounds_of(name) for name in streams}
         for name in self.bounds:
             if name and name not in streams:
                 raise QueryError(f"--bounds of {name!r}", f"one of {', '.join(streams)}")
@@ -74,8 +78,8 @@ class Words(NamedTuple):
     """How objects are made of rows, as it was typed."""
 
     id: list[str]
-    stream: str
-    value: str
+    stream: str | None
+    value: str | None
     streams: str | None
     combine: str
     bounds: list[str]
@@ -210,6 +214,10 @@ class Found(NamedTuple):
 
 def question(source: Source, asked: Asked) -> Question:
     """Check what is asked against the file's columns, and its values against the bounds."""
+    if not asked.id or asked.stream is None or asked.value is None:
+        raise QueryError(
+            "--id, --stream or --value is missing", "all three", "add --id, --stream and --value"
+        )
     value = expressions.score(source, asked.value, "--value")
     (column,) = expressions.keys(source, [asked.stream], "--stream")
     apart = expressions.keys(source, asked.id, "--id")

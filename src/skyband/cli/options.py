@@ -132,11 +132,11 @@ def no_query_beside(*given: object) -> None:
             raise QueryError(f"{name} with --queries", "queries from the file", f"leave {name} out")
 
 
-def no_score_beside(by: str | None, queries: str | None) -> None:
-    """Refuse what ranks in another way beside ``--on``."""
-    for name, value in (("--by", by), ("--queries", queries)):
-        if value is not None:
-            raise QueryError(f"{name} with --on", "one of them", f"leave {name} out")
+def none_beside(option: str, **others: object) -> None:
+    """Refuse what ranks in another way beside an option; others by their names, such as ``by``."""
+    for name, value in others.items():
+        if value:
+            raise QueryError(f"--{name} with {option}", "one of them", f"leave --{name} out")
 
 
 def query(k: str, window: Window, emit: str) -> TopK:
