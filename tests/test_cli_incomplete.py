@@ -184,6 +184,17 @@ def test_values_outside_of_the_bounds_are_refused_or_clipped_and_counted(run, ca
     assert ran.err.endswith("skyband: clipped: 4 values outside of the bounds\n")
 
 
+@pytest.mark.parametrize("keys", [[], ["--partition-by", "road"]])
+def test_algorithms_have_options(run, cars, keys):
+    words = ["incomplete", cars, *ON, *keys, "--last", 6, "--slide", 2, "--format", "csv"]
+    plain = run(*words)
+    named = [*words, "--algorithm", "eaa"]
+    assert run(*named, "--option", "slack=0", "--option", "slack = 0.25") == plain
+    assert "option 'slak'" in run.fails(*named, "--option", "slak=1")
+    assert "slack is 'wide'" in run.fails(*named, "--option", "slack=wide")
+    assert "option 'slack' for auto" in run.fails(*words, "--option", "slack=0")
+
+
 def test_ids_may_be_of_any_type_and_several(run, tmp_path):
     file = tmp_path / "seen.jsonl"
     rows = [("x", 10, "s1", 0.5), ("x", 9, "s1", 0.5), ("a", 10, "s2", 0.5), ("x", 10, "s2", 0.25)]
@@ -231,6 +242,7 @@ def test_the_table_shows_objects_and_no_rows(run, cars, monkeypatch):
         (["--value", "plate"], "fix: turn it into a number: --value 'TRY_CAST(plate AS DOUBLE)'"),
         (["--value", "sum(speed)"], "--value 'sum(speed)' has an aggregate"),
         (["--k", "0"], "--k is '0'"),
+        (["--option", "slack"], "--option is 'slack'; expected a name and a value"),
         (["--stream", "nothing"], "--stream: {file} names no stream in 'nothing'"),
     ],
 )

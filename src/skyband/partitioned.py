@@ -9,6 +9,7 @@ gaps, and a hundred thousand keys cost what one costs.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -43,8 +44,9 @@ class Partitioned:
 
     Rows must come key by key, in ascending order of the keys' numbers, and in sequence within a
     key: in arrival order for count windows, in time order for time windows. ``dropped`` counts
-    what was not ranked. Count windows number the key's own arrivals. ``monitor`` is the kind of
-    monitor that the query needs; what it takes for scores is pushed here, and can be sliced.
+    what was not ranked. Count windows number the key's own arrivals. ``monitor`` makes the kind of
+    monitor that the query needs, of a query and the name of an algorithm; what it takes for scores
+    is pushed here, and can be sliced.
 
     Complexity: that of a monitor over all rows, whatever the number of keys; space: that of one
     monitor.
@@ -62,7 +64,7 @@ class Partitioned:
     """
 
     def __init__(
-        self, query: TopK, algorithm: str = "auto", monitor: type[Monitor] = Monitor
+        self, query: TopK, algorithm: str = "auto", monitor: Callable[..., Monitor] = Monitor
     ) -> None:
         self.query = query
         if monitor is Monitor and algorithm == "auto":
@@ -222,7 +224,7 @@ class _Stretches(TimeSteps):
 class _Line:
     """One monitor over one line of time on which keys follow each other."""
 
-    def __init__(self, query: TopK, algorithm: str, kind: type[Monitor]) -> None:
+    def __init__(self, query: TopK, algorithm: str, kind: Callable[..., Monitor]) -> None:
         window = query.window
         self.query = query
         self.counted = isinstance(window, CountWindow)

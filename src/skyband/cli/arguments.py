@@ -206,6 +206,15 @@ Total = Annotated[
         rich_help_panel=QUERY,
     ),
 ]
+Option = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        metavar="NAME=VALUE",
+        help="An option of the algorithm; may be repeated.",
+        rich_help_panel=QUERY,
+    ),
+]
 NamedAlgorithm = Annotated[
     str,
     typer.Option(

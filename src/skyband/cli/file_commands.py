@@ -26,6 +26,7 @@ from skyband.cli.arguments import (
     NamedAlgorithm,
     Offset,
     On,
+    Option,
     Out,
     Outside,
     PartitionBy,
@@ -119,6 +120,7 @@ def incomplete(
     partition_by: PartitionBy = None,
     emit: Emit = "all",
     algorithm: NamedAlgorithm = "auto",
+    option: Option = None,
     engine: Engine = "spark",
     master: Master = None,
     format: Format = None,
@@ -133,7 +135,7 @@ def incomplete(
 
     span = options.window(last, time, window, slide, offset, full)
     words = incomplete.Words(id, stream, value, streams, combine, bounds or [], outside, repeats)
-    asked = incomplete.asked(words, k, span, emit, time, partition_by, algorithm)
+    asked = incomplete.asked(words, k, span, emit, time, partition_by, algorithm, option)
     incomplete.run(file, asked, top.Engine(engine, master), format, out)
 
 

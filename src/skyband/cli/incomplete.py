@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from skyband.cli import expressions, objects, options, progress, ranking, top
@@ -48,6 +49,7 @@ class Asked:
     time: str | None
     partition_by: list[str]
     algorithm: str
+    options: dict[str, int | float | str]
 
     def bounds_of(self, stream: str) -> Bounds | None:
         """The bounds of a stream, None if there are none."""
@@ -95,6 +97,7 @@ def asked(
     time: str | None,
     partition_by: list[str] | None,
     algorithm: str,
+    settings: list[str] | None = None,
 ) -> Asked:
     """Check what the options ask for, before any file is opened."""
     options.choice(algorithm, "--algorithm", ("auto", *ALGORITHMS))
@@ -115,6 +118,7 @@ def asked(
         time,
         partition_by or [],
         algorithm,
+        options.settings(settings or []),
     )
     if streams is not None:
         found.query(streams)
@@ -185,17 +189,18 @@ class Question(objects.Question):
     stream: str = ""
     nameless: int = 0  # rows without an id or a stream
     notes: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def numbers(self) -> dict[str, str]:
         """Values, and the places of their streams in the query."""
         return {"value": self.score, "stream": self.stream}
 
-    def monitor(self) -> type[IncompleteMonitor]:
+    def monitor(self) -> Callable[..., IncompleteMonitor]:
         """What answers the query."""
         from skyband.cli.object_monitors import IncompleteRows
 
-        return IncompleteRows
+        return partial(IncompleteRows, options=self.options) if self.options else IncompleteRows
 
 
 class Found(NamedTuple):
@@ -231,7 +236,7 @@ def question(source: Source, asked: Asked) -> Question:
     _check_values(asked, query, found)
     places = " ".join(f"WHEN {literal(one)} THEN {at}" for at, one in enumerate(query.streams))
     known = ", ".join(map(literal, query.streams))
-    return Question(
+    checked = Question(
         query,
         asked.algorithm,
         f"CASE WHEN {no_id} OR {name} IS NULL THEN NULL ELSE ({value}\n) END",
@@ -242,7 +247,11 @@ def question(source: Source, asked: Asked) -> Question:
         f"CASE {name} {places} ELSE 0 END",
         sum(one.nameless for one in found if one.stream is None or one.stream in streams),
         tuple(_notes(query, found)),
+        asked.options,
     )
+    if asked.options:
+        checked.monitor()(query, asked.algorithm)  # which refuses what it does not know
+    return checked
 
 
 def _streams(

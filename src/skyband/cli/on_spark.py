@@ -54,8 +54,8 @@ def rank_incomplete(
     from skyband.spark.incomplete.ranked_file import incomplete_windows
 
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
-        keyed = bool(question.keys)
-        return incomplete_windows(spark, staged, question.query, question.algorithm, keyed, out)
+        how = (question.algorithm, bool(question.keys))
+        return incomplete_windows(spark, staged, question.query, *how, out, question.options)
 
     return _ranked(source, question, master, question.board(), answers)
 

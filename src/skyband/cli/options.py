@@ -58,6 +58,27 @@ def algorithm(name: str) -> str:
     return choice(name, "--algorithm", ("auto", *ALGORITHMS))
 
 
+def settings(texts: list[str]) -> dict[str, int | float | str]:
+    """Options of an algorithm, such as ``slack=0.5``, by name.
+
+    >>> settings(["slack=0.5", "k_max=30"])
+    {'slack': 0.5, 'k_max': 30}
+    """
+    found: dict[str, int | float | str] = {}
+    for text in texts:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if not name or not value:
+            raise QueryError(f"--option is {text!r}", "a name and a value", "write --option name=1")
+        found[name] = value
+        for read in (int, float):
+            try:
+                found[name] = read(value)
+            except ValueError:
+                continue
+            break
+    return found
+
+
 def window(
     count: str | None,
     time: str | None,

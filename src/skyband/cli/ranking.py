@@ -54,7 +54,7 @@ class Question:
         """What a monitor is given of a batch, besides numbers and times of rows."""
         return own(batch, "score")
 
-    def monitor(self) -> type[Monitor]:
+    def monitor(self) -> Callable[..., Monitor]:
         """What answers the query."""
         from skyband.monitor import Monitor
 

@@ -155,7 +155,7 @@ def answerer(
     query: TopK,
     algorithm: str,
     numbers: tuple[str, ...] = ("score",),
-    kind: Callable[[], type[Monitor]] | None = None,
+    kind: Callable[[], Callable[..., Monitor]] | None = None,
     ids: str = "row",
 ) -> Callable[[Batches], Batches]:
     """A function from sorted rows of some keys to their ranked windows.

@@ -6,8 +6,9 @@ or for changes, rows go to the local engine in Python workers, key by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,24 +36,25 @@ def incomplete_windows(
     algorithm: str,
     keyed: bool,
     out: Path,
+    options: Mapping[str, Any] | None = None,
 ) -> Iterator[tuple[Ints, Ranked]]:
     """The ranked windows of staged rows, and their keys, part by part.
 
     ``staged`` holds the numbers of objects, values, and the places of streams in the query. ``out``
-    is a directory that does not exist yet.
+    is a directory that does not exist yet. ``options`` are the algorithm's own.
     """
     rows = spark.read.schema(_ROWS).parquet(uri(staged.rows))
     if staged.ends is not None:
         rows = rows.unionByName(spark.read.schema(_ROWS).parquet(uri(staged.ends)))
     apart = not keyed and query.emit == "all"
     if apart and (isinstance(query.window, CountWindow) or are_moments(rows)):
-        return _by_shards(rows, query, algorithm, out)
+        return _by_shards(rows, query, algorithm, out, options)
     plain: Any = query  # whose windows are of the same shape as those of a score
-    answer = answerer(plain, algorithm, ("value", "stream"), _kind, "object")
+    answer = answerer(plain, algorithm, ("value", "stream"), partial(_kind, options), "object")
     return by_key(rows.withColumn("stream", F.col("stream").cast("double")), plain, answer, out)
 
 
-def _kind() -> type[Monitor]:
+def _kind(options: Mapping[str, Any] | None) -> Callable[..., Monitor]:
     from skyband.incomplete.monitor import IncompleteMonitor
 
     class FileRows(IncompleteMonitor):
@@ -65,11 +67,15 @@ def _kind() -> type[Monitor]:
             values, streams = np.ascontiguousarray(rows[:, 0]), rows[:, 1].astype(np.int64)
             return super().push(ids, streams, values, times=times, watermark=watermark)
 
-    return FileRows
+    return partial(FileRows, options=options)
 
 
 def _by_shards(
-    rows: DataFrame, query: TopKIncomplete, algorithm: str, out: Path
+    rows: DataFrame,
+    query: TopKIncomplete,
+    algorithm: str,
+    out: Path,
+    options: Mapping[str, Any] | None,
 ) -> Iterator[tuple[Ints, Ranked]]:
     names = [str(at) for at in range(len(query.streams))]
     pairs = zip(query.low.tolist(), query.high.tolist(), strict=True)
@@ -85,6 +91,7 @@ def _by_shards(
         "outside": plain.outside,
         "repeats": plain.repeats,
         "algorithm": algorithm,
+        "options": options,
     }
     window = query.window
     if isinstance(window, TimeWindow):
