@@ -403,11 +403,14 @@ class Monitor:
         directory = self._directory
         assert directory is not None, "rows of time windows have ids and times"
         places = directory.places(self.kept())
-        id, time = directory.id[places], directory.time[places]
+        self._pending.gather()  # what waits for the watermark will be there, too
+        ids = [directory.id[places], self._pending.id]
+        times = [directory.time[places], self._pending.time]
         if self._changes is not None:
             for _, _, at, was in self._changes.reported.values():
-                id, time = np.concatenate([id, was]), np.concatenate([time, at])
-        return id, time
+                ids.append(was)
+                times.append(at)
+        return np.concatenate(ids), np.concatenate(times)
 
     def counters(self) -> dict[str, float]:
         """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import defaultdict
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.types import LongType, StringType
+from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from skyband import TopKIncomplete
 from skyband.errors import SnapshotError
@@ -15,7 +17,7 @@ from skyband.spark.candidates import Lives
 from skyband.spark.clock import Clock
 from skyband.spark.incomplete.engine import IncompleteEngine
 from skyband.spark.processor import STATE
-from skyband.spark.sharded import shard
+from skyband.spark.sharded import at_once, shard
 from skyband.spark.sharded.engine import made_up
 from skyband.spark.sharded.merging import best
 from skyband.spark.sharded.numbering import Numbers
@@ -27,6 +29,7 @@ from tests.spark.fake_stream import Aggregation, any_stream, play_batches, repor
 
 STREAMS = ("a", "b", "c")
 BOUNDS = (-1.0, 3.0)
+KEYS = (None, math.nan, 1.5)
 
 
 def row_of(score, id, s):
@@ -82,6 +85,20 @@ def asked(s):
     return query, shards, chance.random() < 0.4, chance.choice(("auto", "recompute", "sla"))
 
 
+def kept_of(s, query, algorithm, whole, shards):
+    """What a processor is told of a query."""
+    return ShardKept(
+        IncompleteEngine(query, algorithm),
+        Lives(s.size, s.slide),
+        Clock(s.slide, s.offset, s.per_ms),
+        (LongType(),) if whole else (StringType(),),
+        whole,
+        shards > 1,
+        2,
+        s.begins,
+    )
+
+
 def expected(s, query, aggregation, key, watermark):
     own = [row[1:] for row in aggregation.admitted if row[0] == key]
     rows, times = [], []
@@ -107,16 +124,7 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
         s.full = s.full and not s.changes  # what changed is told from the first window on
         query, shards, whole, algorithm = asked(s)
         monkeypatch.setattr(shard, "_TOGETHER", random.Random(seed).choice((1, 10, 1000)))
-        kept = ShardKept(
-            IncompleteEngine(query, algorithm),
-            Lives(s.size, s.slide),
-            Clock(s.slide, s.offset, s.per_ms),
-            (LongType(),) if whole else (StringType(),),
-            whole,
-            shards > 1,
-            2,
-            s.begins,
-        )
+        kept = kept_of(s, query, algorithm, whole, shards)
         spread, told = Spread(s, shards, whole), defaultdict(dict)
 
         def merged(new, told=told, k=s.k, alone=shards == 1):
@@ -181,3 +189,51 @@ def test_state_of_another_release_is_refused():
     store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
     with pytest.raises(SnapshotError, match="version 99"):
         list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4))
+
+
+def test_batches_are_answered_pane_after_pane(monkeypatch):
+    for seed in range(200):
+        chance, s = random.Random(seed), any_stream(seed)
+        query, shards, whole, algorithm = asked(s)
+        s.full = s.full and not s.changes
+        kept = kept_of(s, query, algorithm, whole, shards)
+        monkeypatch.setattr(at_once, "_TOGETHER", chance.choice((0, 3, 1000)))
+        spread = Spread(s, shards, whole)
+        spread.admitted, rows = s.rows, []
+        reached = (max(at for _, _, at, _ in s.rows) + 1) // s.slide
+        for key, score, at, id in s.rows:
+            number, stream, value = row_of(score, id, s)
+            if ranks(value):
+                own = [at, *([] if whole else [number % 2]), spread.name(number), stream, value]
+                more = [reached] if s.counted else []
+                rows.append([KEYS[key], number % shards, s.pane(at), *own, *more])
+        first = 4 if whole else 5
+        rows.sort(key=lambda row: (repr(row[0]), *row[1:4], *row[first:]))
+        if not rows:
+            continue
+        names = [f"c{i}" for i in range(len(rows[0]))]
+        table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+        keys = [StructField("key_0", DoubleType()), StructField("key_1", LongType())]
+        schema = StructType([*keys, *kept.output])
+        batches = table.to_batches(chance.choice((1, 3, 100)))
+        told = defaultdict(lambda: defaultdict(list))
+        for batch in at_once._of_rows(kept, 2, schema, iter(batches)):
+            for key, _, window, *row in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+                told[repr(key)][window].append(row)
+        until = reached * s.slide if s.counted else 1 << 62
+        for key in range(3):
+            wanted = expected(s, query, spread, key, until)
+            found = []
+            for window, parts in sorted(told[repr(KEYS[key])].items()):
+                columns = [list(column) for column in zip(*parts, strict=True)]
+                row = parts[0] if shards == 1 else best(s.k, columns)
+                found.append((s.offset + window * s.slide, row))
+            if s.changes:
+                reports = [
+                    (end, dict(zip(row[4], zip(row[2], row[3], strict=True), strict=True)))
+                    for end, row in found
+                ]
+                assert reports == changes(wanted, s.slide, until), f"any_stream({seed})"
+            else:
+                answers = [(end, tuple(zip(row[1], row[2], strict=True))) for end, row in found]
+                assert answers == [(one.end, one.rows) for one in wanted], f"any_stream({seed})"

@@ -45,19 +45,26 @@ def answered(
     width = len(keys)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found: list[tuple[Any, ...]] = []
-        held = 0
-        for key, columns in _by_key(batches, width):
-            for row in answers(columns):
-                found.append(key + row)
-                held += weighs(row)
-                if held > _TOGETHER:
-                    yield batch_of(found, schema)
-                    found, held = [], 0
-        if found:
-            yield batch_of(found, schema)
+        found = (key + row for key, columns in _by_key(batches, width) for row in answers(columns))
+        return handed_over(found, schema, lambda row: weighs(row[width:]))
 
     return rows.repartition(*keys).sortWithinPartitions(*keys).mapInArrow(run, schema)
+
+
+def handed_over(
+    rows: Iterator[tuple[Any, ...]], schema: StructType, weighs: Weighs
+) -> Iterator[pa.RecordBatch]:
+    """Rows as Arrow, so many at a time that they rank about as many rows; see ``weighs``."""
+    found: list[tuple[Any, ...]] = []
+    held = 0
+    for row in rows:
+        found.append(row)
+        held += weighs(row)
+        if held > _TOGETHER:
+            yield batch_of(found, schema)
+            found, held = [], 0
+    if found:
+        yield batch_of(found, schema)
 
 
 def of_panes(kept: Kept) -> Answers:

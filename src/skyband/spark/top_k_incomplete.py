@@ -211,11 +211,8 @@ def answer_incomplete(
     if question.deduplicate:
         rows = aggregation.deduplicated(rows, question)
     spread = panes.spread(rows, question, question.shards, question.partitions)
-    closed = panes.collected(spread, question, [STREAM, SCORE])
-    if not df.isStreaming and not question.timed:
-        closed = aggregation.all_reached(closed, aggregation.placed(df, question), question)
     kept = kept_of(question)
-    answers = answered(closed, kept, panes.names_of(question))
+    answers = answered(spread, question, kept, [STREAM, SCORE])
     return output.ranked(merging.merged(answers, kept, len(question.keys)), question)
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skyband.incomplete.query import TopKIncomplete
 from skyband.order import Ints
 from skyband.results import Ranked
-from skyband.spark.candidates import Column
 
 if TYPE_CHECKING:
     from skyband.incomplete.monitor import IncompleteMonitor
@@ -50,15 +50,11 @@ class IncompleteEngine:
         return monitor
 
     def push(
-        self, monitor: Any, ids: Ints, times: Ints, columns: list[Column], watermark: int
+        self, monitor: Any, ids: Ints, times: Ints, columns: list[NDArray[Any]], watermark: int
     ) -> Ranked:
         """Hand rows to a monitor; ``columns`` are stream numbers and values."""
-        streams, values = columns if columns else ([], [])
+        streams, values = columns or (np.empty(0), np.empty(0))
         found: Ranked = monitor.push(
-            ids,
-            np.array(streams, np.int64),
-            np.array(values, np.float64),
-            times=times,
-            watermark=watermark,
+            ids, streams.astype(np.int64), values, times=times, watermark=watermark
         )
         return found

@@ -7,12 +7,13 @@ left: how many slides it spans, and whether it begins within one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from numpy.typing import NDArray
 
 from skyband.order import Ints
 from skyband.query import TimeWindow
 from skyband.results import Ranked
-from skyband.spark.candidates import Column
 
 if TYPE_CHECKING:
     from skyband.monitor import Monitor
@@ -42,7 +43,7 @@ class Engine(Protocol):
         """A monitor from its snapshot."""
 
     def push(
-        self, monitor: Monitor, ids: Ints, times: Ints, columns: list[Column], watermark: int
+        self, monitor: Monitor, ids: Ints, times: Ints, columns: list[NDArray[Any]], watermark: int
     ) -> Ranked:
         """Hand rows to a monitor, and what was collected besides ids and times of them."""
 

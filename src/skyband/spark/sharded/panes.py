@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ByteType, DataType, IntegerType, LongType, ShortType
 
-from skyband.spark.aggregation import AT, HALF, LABEL, SCORE, pane_number
+from skyband.spark.aggregation import AT, HALF, LABEL, SCORE, all_reached, pane_number
 from skyband.spark.question import Question
 from skyband.spark.sharded.placing import shard_keys
 
@@ -17,6 +17,7 @@ USUAL = 16
 """Shards, unless they are named: as many as shuffle partitions, but not more than this."""
 _HASH = "_sky_hash"
 _ROWS = "_sky_rows"
+_RANKED = "_sky_ranked"
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 
 
@@ -45,21 +46,47 @@ def spread(rows: DataFrame, question: Question, shards: int, partitions: int) ->
     return rows.withColumns({_HASH: hashed, SHARD: place})
 
 
-def collected(rows: DataFrame, question: Question, columns: list[str]) -> DataFrame:
-    """The panes of each shard: all rows that have a score, by time and id, then these columns."""
+def columns_of(question: Question, columns: list[str]) -> list[str]:
+    """What a pane has arrays of: times, hashes of ids unless they are whole, ids, columns."""
     ids = [f"kept_{i}" for i in range(len(question.kept))]
-    names = names_of(question)
     hashes = [] if is_whole(tuple(column.travels for column in question.kept)) else [_HASH]
-    row = F.struct(AT, *ids, *columns, *hashes)
+    return [AT, *hashes, *ids, *columns]
+
+
+def order_of(question: Question, columns: list[str]) -> list[str]:
+    """How the rows of a pane are sorted: by time, by id, then by these columns."""
+    return [AT, *(f"kept_{i}" for i in range(len(question.kept))), *columns]
+
+
+def collected(rows: DataFrame, question: Question, columns: list[str]) -> DataFrame:
+    """The panes of each shard of a stream: all rows that have a score, sorted."""
+    names, arrays = names_of(question), columns_of(question, columns)
+    first = order_of(question, columns)
+    row = F.struct(*first, *(name for name in arrays if name not in first))
     ranked = F.when(F.col(SCORE).isNotNull(), row)  # others are not collected
     half = [HALF] if HALF in rows.columns else []
     found = rows.groupBy(*names, LABEL, *half).agg(
         F.array_sort(F.collect_list(ranked)).alias(_ROWS)
     )
-    few = F.col(_ROWS)
     return found.select(
         *names,
         LABEL,
         pane_number(found, question).alias("pane"),
-        *(few[name].alias(name) for name in (AT, *hashes, *ids, *columns)),
+        *(F.col(_ROWS)[name].alias(name) for name in arrays),
     )
+
+
+def numbered(rows: DataFrame, question: Question, columns: list[str]) -> DataFrame:
+    """All rows of a batch that have a score, with the numbers of their panes.
+
+    Windows that count rows have a last column: the last window that any row completes.
+    """
+    found = rows.select(
+        *names_of(question),
+        pane_number(rows, question).alias("pane"),
+        *columns_of(question, columns),
+        F.col(SCORE).isNotNull().alias(_RANKED),
+    )
+    if not question.timed:
+        found = all_reached(found, rows, question)
+    return found.filter(_RANKED).drop(_RANKED)

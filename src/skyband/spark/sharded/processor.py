@@ -23,8 +23,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from skyband.spark import backfill
-from skyband.spark.backfill import Answers, Columns
 from skyband.spark.candidates import FOREVER, Lives
 from skyband.spark.clock import Clock
 from skyband.spark.processor import (
@@ -36,8 +34,12 @@ from skyband.spark.processor import (
     check_version,
     move_timer,
 )
+from skyband.spark.question import Question
+from skyband.spark.sharded import at_once, panes
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skyband.spark.sharded.engine import Engine
     from skyband.spark.sharded.shard import Shard, ShardPane
 
@@ -108,6 +110,19 @@ class ShardKept:
         ids, rest = rest[: len(self.types)], rest[len(self.types) :]
         return ShardPane(number, at, hashes, ids, rest[: self.columns])
 
+    def pane_of(self, number: int, parts: list[list[pa.Array]]) -> ShardPane:
+        """A pane of Arrow's arrays, which came in parts."""
+        import pyarrow as pa
+
+        from skyband.spark.sharded.shard import ShardPane
+
+        at, *rest = (pa.concat_arrays(columns) for columns in zip(*parts, strict=True))
+        hashes = [] if self.whole else rest.pop(0).to_pylist()
+        ids, rest = rest[: len(self.types)], rest[len(self.types) :]
+        named = [column.to_numpy() if self.whole else column.to_pylist() for column in ids]
+        columns = [column.to_numpy() for column in rest[: self.columns]]
+        return ShardPane(number, at.to_numpy(), hashes, named, columns)
+
     def new(self) -> Shard:
         """A shard of which nothing is known."""
         from skyband.spark.sharded.numbering import Numbers
@@ -154,7 +169,7 @@ class ShardProcessor(KeyProcessor):
         self, key: Any, panes: list[ShardPane], timers: Any, fired: int = NO_TIMER
     ) -> Iterator[Row]:
         value = self._state.get()
-        if value is None and not any(pane.at for pane in panes):
+        if value is None and not any(len(pane.at) for pane in panes):
             return
         found = self._kept.new() if value is None else self._kept.load(value)
         timer = NO_TIMER if value is None else value[1]
@@ -170,30 +185,21 @@ class ShardProcessor(KeyProcessor):
             self._state.update(self._kept.dump(found, alarm))
 
 
-def answered(panes: DataFrame, kept: ShardKept, names: list[str]) -> DataFrame:
-    """The windows of each shard; ``names`` are the columns that tell shards apart.
+def answered(rows: DataFrame, question: Question, kept: ShardKept, columns: list[str]) -> DataFrame:
+    """The windows of each shard, of rows that :func:`panes.spread` has spread.
 
-    Panes hold these, the label, the number of the pane, and arrays: see :meth:`ShardKept.pane`. A
-    batch of windows that count rows has a last column, the last window that any row completes.
+    ``columns`` are those that the engine wants besides ids and times.
     """
-    keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
+    names = panes.names_of(question)
+    keys = [StructField(f"key_{i}", rows.schema[name].dataType) for i, name in enumerate(names)]
     schema = StructType([*keys, *kept.output])
-    if not panes.isStreaming:
-        return backfill.answered(panes, names, _of_panes(kept), schema)
-    return panes.groupBy(*names).transformWithState(
+    if not rows.isStreaming:
+        found = panes.numbered(rows, question, columns)
+        return at_once.answered(found, kept, names, panes.order_of(question, columns), schema)
+    closed = panes.collected(rows, question, columns)
+    return closed.groupBy(*names).transformWithState(
         statefulProcessor=ShardProcessor(kept, len(names)),
         outputStructType=schema,
         outputMode="append",
         timeMode="EventTime",
     )
-
-
-def _of_panes(kept: ShardKept) -> Answers:
-    """What answers all panes of a shard."""
-
-    def answers(columns: Columns) -> Iterator[tuple[Any, ...]]:
-        rows = list(zip(*columns, strict=True))
-        closed = rows[0][-1] if kept.clock.per_ms == 1 else FOREVER
-        return kept.rows(kept.new(), [kept.pane(row, 0) for row in rows], closed)
-
-    return answers

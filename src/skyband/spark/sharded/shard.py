@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -26,14 +25,14 @@ class ShardPane(NamedTuple):
     """The rows of a closed pane that can be ranked, by time, then id, then whatever else.
 
     ``ids`` holds a column per part of the id, ``hashes`` a hash of each id unless ids are whole
-    numbers, ``columns`` what the engine wants besides.
+    numbers, ``columns`` what the engine wants besides. A column is a list or an array.
     """
 
     number: int
-    at: Column
+    at: Any
     hashes: Column
-    ids: list[Column]
-    columns: list[Column]
+    ids: list[Any]
+    columns: list[Any]
 
 
 @dataclass
@@ -62,7 +61,7 @@ class Shard:
         """Take in closed panes, in any order, and answer the windows up to ``closed``."""
         waiting: list[ShardPane] = []
         for pane in sorted(panes, key=lambda pane: pane.number):
-            if not pane.at:
+            if not len(pane.at):
                 continue
             before = self.lives.step(pane.number) - 1
             if waiting and self._worth(waiting, before):
@@ -98,11 +97,12 @@ class Shard:
         if self.base == -FOREVER:
             return
         none = np.empty(0, np.int64)
+        columns = zip(*(pane.columns for pane in panes), strict=True)
         ranked = self.engine.push(
             self.monitor,
             np.concatenate([none, *numbers]),
             np.concatenate([none, *times]),
-            [list(chain(*parts)) for parts in zip(*(pane.columns for pane in panes), strict=True)],
+            [np.concatenate(parts) for parts in columns],
             (until - self.base) * SLIDE,
         )
         if self.monitor.dropped.total:
