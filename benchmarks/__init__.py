@@ -25,6 +25,7 @@ _PLAIN = {
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
+    "spark-totals": ("benchmarks.spark.totals", "Totals"),
 }
 _PAPERS = {
     "sap": "benchmarks.papers.sap",

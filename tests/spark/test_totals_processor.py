@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     DoubleType,
     IntegerType,
@@ -22,12 +23,15 @@ from pyspark.sql.types import (
 
 from skyband.errors import SnapshotError
 from skyband.query import TimeWindow
+from skyband.spark.aggregation import AT, SCORE
 from skyband.spark.candidates import Lives
 from skyband.spark.clock import Clock
 from skyband.spark.processor import STATE
 from skyband.spark.sharded.merging import best
 from skyband.spark.totals import processor
+from skyband.spark.totals.adding import Adding, cut_doubles
 from skyband.spark.totals.blocks import packed
+from skyband.spark.totals.pieces import double_pieces, whole_pieces
 from skyband.spark.totals.processor import TotalsKept, TotalsProcessor
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes, ranks
@@ -48,42 +52,6 @@ def key_of(id, whole):
 def place_of(key):
     """The order of keys as Spark has it: NULL lowest."""
     return tuple((part is not None, part) for part in key)
-
-
-def cut(value):
-    """A double in parts, as Spark's expressions cut it."""
-    if math.isinf(value):
-        return 24 if value > 0 else -24, 0, 0, 0
-    power = math.frexp(value)[1] - 1 if value else 0
-    bucket = max(-23, (power + 12) // 44)
-    scaled = math.ldexp(value, -44 * bucket)
-    first = math.trunc(scaled)
-    rest = (scaled - first) * 2.0**32
-    second = math.trunc(rest)
-    return bucket, first, second, math.trunc((rest - second) * 2.0**32)
-
-
-def partials(rows, by, whole):
-    """What each key of a pane adds up to: newest time, key, bucket, rows, parts."""
-    held = defaultdict(list)
-    for value, at, id in rows:
-        if ranks(value):
-            parts = cut(value) if HELD[by] == "doubles" else (0, value)
-            held[key_of(id, whole), parts[0]].append((at, *parts[1:]))
-    found = []
-    for (key, bucket), same in held.items():
-        at, *parts = zip(*same, strict=True)
-        row = [max(at), *key]
-        if HELD[by] == "doubles":
-            row.append(bucket)
-        if by in ("count", "mean"):
-            row.append(len(same))
-        if HELD[by] == "doubles":
-            row += map(sum, parts)
-        if HELD[by] == "extremes":
-            row.append({"max": max, "min": min}[by](parts[0]))
-        found.append(row)
-    return found
 
 
 def layout(by, whole):
@@ -115,33 +83,44 @@ def kept_of(s, by, whole, shards):
 
 
 class Added(Aggregation):
-    """Spark's part: partials of each pane as blocks, some panes in several."""
+    """Spark's part: blocks of closed panes, each made of the rows of one or two tasks."""
 
     def __init__(self, stream, kept, by, whole):
         super().__init__(stream)
-        self.kept, self.by, self.whole = kept, by, whole
-        self.schema = kept.layout().schema
+        self.kept, self.whole = kept, whole
+        self.key = [f"kept_{i}" for i in range(len(kept.types))]
+        rest = stream.size % stream.slide
+        placed = (stream.slide, rest, stream.offset)
+        self.adding = Adding(("shard",), tuple(self.key), HELD[by], by, *placed)
+        types = to_arrow_schema(kept.rows).types[1 : 1 + len(self.key)]
+        columns = zip([*self.key, AT, SCORE], [*types, pa.int64(), pa.float64()], strict=True)
+        self.schema = pa.schema([("shard", pa.int32()), *columns])
         self.choice = random.Random(stream.seed)
 
     def closed(self):
         s, found = self.stream, defaultdict(list)
-        panes = defaultdict(list)
+        tasks = [], []
         for key, label, pane in list(self.groups):
             if label <= self.watermark * s.per_ms:
-                panes[pane] += self.groups.pop((key, label, pane))
-        for pane, group in panes.items():
-            shards = defaultdict(list)
-            for row in partials(group, self.by, self.whole):
-                key = tuple(row[1 : 1 + len(self.kept.types)])
-                home = crc32(str(key).encode()) % SHARDS if self.kept.merged else 0
-                shards[home, self.choice.random() < 0.3].append(row)
-            for (home, _), rows in shards.items():
-                self.choice.shuffle(rows)
-                columns = zip(self.schema.types, zip(*rows, strict=True), strict=True)
-                arrays = [pa.array(column, type) for type, column in columns]
-                block = packed(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
-                found[home,].append(Row(home, pane, block))
+                for row in self.groups.pop((key, label, pane)):
+                    self.choice.choice(tasks).append(row)
+        for rows in tasks:
+            for block in self.adding.blocks(iter([self.batch(rows)])):
+                for home, pane, data in zip(*block.to_pydict().values(), strict=True):
+                    if data is not None:
+                        found[home,].append(Row(home, pane, [data]))
         return found
+
+    def batch(self, rows):
+        """Rows as Spark hands them to a task; NaN has become NULL."""
+        found = []
+        for value, at, id in rows:
+            key = key_of(id, self.whole)
+            home = crc32(str(key).encode()) % SHARDS if self.kept.merged else 0
+            found.append((home, *key, at, value if ranks(value) else None))
+        columns = list(zip(*found, strict=True)) or [[] for _ in self.schema]
+        arrays = [pa.array(c, type) for type, c in zip(self.schema.types, columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
 def expected(s, admitted, by, whole, until):
@@ -219,7 +198,7 @@ def test_state_of_another_release_is_refused():
         pa.RecordBatch.from_arrays([pa.array(c, type) for type, c in columns], schema=schema)
     )
     store = Store()
-    pane = Row(0, s.pane(0), block)
+    pane = Row(0, s.pane(0), [block])
     early = (s.label(0) - s.slide) // s.per_ms - 1
     assert list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early)) == []
     store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
@@ -237,8 +216,6 @@ def test_a_worker_forgets_the_engine_that_it_used_least_recently(monkeypatch):
 
 
 def test_sums_of_many_huge_values_are_as_exact_as_others():
-    from skyband.spark.totals.pieces import double_pieces, whole_pieces
-
     chance = random.Random(4)
     for _ in range(300):
         values = [
@@ -246,8 +223,8 @@ def test_sums_of_many_huge_values_are_as_exact_as_others():
             for _ in range(chance.randint(1, 50))
         ]
         held = defaultdict(lambda: [0, 0, 0])
-        for value in values:
-            bucket, *parts = cut(value)
+        buckets, cuts = cut_doubles(np.array(values))
+        for bucket, *parts in zip(buckets.tolist(), *(part.tolist() for part in cuts), strict=True):
             held[bucket] = [a + b for a, b in zip(held[bucket], parts, strict=True)]
         columns = zip(*held.values(), strict=True)
         found = double_pieces(np.array(list(held)), [np.array(c, np.int64) for c in columns])

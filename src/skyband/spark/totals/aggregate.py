@@ -92,8 +92,8 @@ def of_text(by: str) -> Aggregate:
 
 def refuse_aggregate(by: object) -> None:
     """Raise if rows are to be ranked one by one by what is an aggregate."""
-    text = by if isinstance(by, str) else str(by).removeprefix("Column<'").removesuffix("'>")
-    if isinstance(by, (str, Column)) and parsed(text) is not None:
+    text = by if isinstance(by, str) else _words(by)
+    if parsed(text) is not None:
         raise QueryError(
             f"by is {text}, an aggregate, without key=",
             "a score for each row, or the column whose rows are added up",
@@ -107,9 +107,8 @@ def _of_column(df: DataFrame, by: Column) -> Aggregate:
         told = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
     except FAILURES:
         raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
-    told = _unnamed(told)
-    refused = False
-    for text in (told, _DECIMAL.sub(r"\1D", told)):
+    told, refused = _unnamed(told), False
+    for text in (told, _DECIMAL.sub(r"\1D", told), _unnamed(_words(by))):
         found = parsed(text)
         refused = refused or found is None
         if found is not None and _same(df, asked, text):
@@ -122,6 +121,11 @@ def _of_column(df: DataFrame, by: Column) -> Aggregate:
         "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
         "value as a column first",
     )
+
+
+def _words(by: object) -> str:
+    """A Column as it was written, if it was written as SQL text."""
+    return str(by).removeprefix("Column<'").removesuffix("'>")
 
 
 def _unnamed(text: str) -> str:

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation
-from pyspark.sql.types import StructType
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from skyband.query import TimeWindow
 from skyband.spark import aggregation, draining, output, quarantine
+from skyband.spark.aggregation import AT, LABEL, SCORE
 from skyband.spark.candidates import Lives
 from skyband.spark.sharded.merging import merged
-from skyband.spark.sharded.panes import names_of
-from skyband.spark.totals import blocks, processor
-from skyband.spark.totals.partials import EXACT, partials
+from skyband.spark.sharded.panes import names_of, spread
+from skyband.spark.totals import partials, processor
+from skyband.spark.totals.adding import Adding
+from skyband.spark.totals.blocks import BLOCK, Cut
+from skyband.spark.totals.partials import EXACT
 from skyband.spark.totals.processor import TotalsKept
 from skyband.spark.totals.question import TotalsQuestion
 
@@ -28,22 +34,68 @@ def answer_totals(
     exact = () if question.exact is None else (question.exact.alias(EXACT),)
     placed = aggregation.placed(df, question, more=exact)
     rows = quarantine.admitted(placed, question, counts)
-    directory = question.asked.drain if df.isStreaming else None
-    if directory is not None:
-        rows = draining.drainable(rows, question, directory)
-    rows = aggregation.labelled(rows, question)
-    if directory is not None:
-        rows = draining.without_mark(rows, question)
+    if df.isStreaming and question.asked.drain is not None:
+        rows = draining.drainable(rows, question, question.asked.drain)
+    rows = spread(rows, question, question.shards, question.partitions)
+    added = df.isStreaming and not question.deduplicate
+    panes = _added_up(rows, question) if added else _added_by_spark(rows, question)
+    answers = processor.answered(panes, kept_of(question), names_of(question))
+    return output.ranked(merged(answers, kept_of(question), len(question.keys)), question)
+
+
+def _added_up(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
+    """Panes of a stream: added up by its tasks, closed by the watermark."""
+    names, window = names_of(question), question.query.window
+    key = [f"kept_{i}" for i in range(len(question.kept))]
+    exact = [] if question.exact is None else [EXACT]
+    adding = Adding(
+        tuple(names),
+        tuple(key),
+        question.held,
+        question.query.by,
+        window.slide,
+        window.size % window.slide,
+        question.offset,
+    )
+    blocks = _mapped(rows.select(*names, *key, AT, SCORE, *exact), adding, names)
+    step = F.shiftright("pane", 1) * F.lit(window.slide) + F.lit(question.offset)
+    panes = _without_mark(
+        aggregation.watermarked(blocks.withColumn(LABEL, step), question), question
+    )
+    found = panes.groupBy(*names, LABEL, "pane").agg(F.collect_list(BLOCK).alias(BLOCK))
+    return found.filter(F.size(BLOCK) > 0).select(*names, "pane", BLOCK)
+
+
+def _added_by_spark(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
+    """Panes of a batch, or of a stream whose rows count once by what tells them apart."""
+    rows = _without_mark(aggregation.labelled(rows, question), question)
     if question.deduplicate:
         rows = aggregation.deduplicated(rows, question)
-    added = partials(rows, question)
-    kept = kept_of(question, added.schema)
-    answers = processor.answered(blocks.cut(added, question), kept, names_of(question))
-    return output.ranked(merged(answers, kept, len(question.keys)), question)
+    names = names_of(question)
+    blocks = _mapped(partials.partials(rows, question), Cut(tuple(names)), names)
+    return blocks.withColumn(BLOCK, F.array(BLOCK))
 
 
-def kept_of(question: TotalsQuestion, partial: StructType) -> TotalsKept:
-    """What the processor of a shard has to know of a query; ``partial`` is a key's in a pane."""
+def _without_mark(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
+    """Rows or blocks that have moved the watermark, without the mark that ends a stream."""
+    if rows.isStreaming and question.asked.drain is not None:
+        return draining.without_mark(rows, question)
+    return rows
+
+
+def _mapped(rows: DataFrame, into: Adding | Cut, names: list[str]) -> DataFrame:
+    """Blocks: what tells shards apart, the pane, and its bytes."""
+    types = [StructField(name, rows.schema[name].dataType) for name in names]
+    schema = StructType([*types, StructField("pane", LongType()), StructField(BLOCK, BinaryType())])
+
+    def run(batches: Iterator[Any]) -> Iterator[Any]:
+        return into.blocks(batches)
+
+    return rows.mapInArrow(run, schema)
+
+
+def kept_of(question: TotalsQuestion) -> TotalsKept:
+    """What the processor of a shard has to know of a query."""
     window = question.query.window
     assert isinstance(window, TimeWindow), "totals have windows of time"
     return TotalsKept(
@@ -52,7 +104,7 @@ def kept_of(question: TotalsQuestion, partial: StructType) -> TotalsKept:
         question.scale,
         Lives(window.size, window.slide),
         aggregation.clock(question),
-        StructType(partial.fields[len(question.keys) + 2 :]),
+        partials.layout(question),
         tuple(column.travels for column in question.kept),
         question.shards > 1,
         question.digest,

@@ -5,16 +5,13 @@ So Python handles panes, not rows: neither the shuffle to the shards nor their p
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from skyband.spark.sharded.panes import names_of
-from skyband.spark.totals.question import TotalsQuestion
+from skyband.order import Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,42 +22,58 @@ _TOGETHER = 1_000_000  # partials that become blocks at once
 
 @dataclass(frozen=True)
 class Cut:
-    """What a task has to know to make blocks: how many columns tell shards apart."""
+    """What a task has to know to make blocks: the columns that tell shards apart."""
 
-    keys: int
+    names: tuple[str, ...]
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a task's partials."""
-        import pyarrow as pa
 
         held: list[pa.RecordBatch] = []
         for batch in batches:
             held.append(batch)
             if sum(part.num_rows for part in held) >= _TOGETHER:
-                yield self._blocks(pa.Table.from_batches(held))
+                yield self.cut(_joined(held))
                 held = []
         if sum(part.num_rows for part in held):
-            yield self._blocks(pa.Table.from_batches(held))
+            yield self.cut(_joined(held))
 
-    def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
+    def cut(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Blocks of partials, which begin with what tells shards apart, and the pane."""
         import pyarrow as pa
 
         from skyband.spark.totals.keys import codes
 
-        (whole,) = rows.combine_chunks().to_batches()
-        groups = whole.columns[: self.keys + 1]
-        code = codes(groups, whole.num_rows)
+        groups = rows.columns[: len(self.names) + 1]
+        code = codes(groups, rows.num_rows)
         order = np.argsort(code, kind="stable")
         first = np.flatnonzero(np.diff(code[order], prepend=-1))
         ends = np.append(first[1:], len(order))
-        inside = whole.select(whole.schema.names[self.keys + 1 :]).take(pa.array(order))
+        inside = rows.select(rows.schema.names[len(self.names) + 1 :]).take(pa.array(order))
         cuts = zip(first.tolist(), ends.tolist(), strict=True)
         blocks = [packed(inside.slice(low, high - low)) for low, high in cuts]
         places = pa.array(order[first])
+        return self._told([column.take(places) for column in groups], blocks)
+
+    def empty(self, names: list[Any], pane: Ints) -> pa.RecordBatch:
+        """What is told of panes without partials."""
+        import pyarrow as pa
+
+        return self._told([*names, pa.array(pane)], [None] * len(pane))
+
+    def _told(self, groups: list[Any], blocks: Sequence[bytes | None]) -> pa.RecordBatch:
+        import pyarrow as pa
+
         return pa.RecordBatch.from_arrays(
-            [*(column.take(places) for column in groups), pa.array(blocks, pa.binary())],
-            [*whole.schema.names[: self.keys + 1], BLOCK],
+            [*groups, pa.array(blocks, pa.binary())], [*self.names, "pane", BLOCK]
         )
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    return found
 
 
 def packed(batch: pa.RecordBatch) -> bytes:
@@ -72,16 +85,3 @@ def packed(batch: pa.RecordBatch) -> bytes:
         [pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema
     )
     return bytes(own.serialize())
-
-
-def cut(partials: DataFrame, question: TotalsQuestion) -> DataFrame:
-    """The blocks of each shard and pane: what tells shards apart, the pane, and the block."""
-    names = names_of(question)
-    types = [StructField(name, partials.schema[name].dataType) for name in names]
-    schema = StructType([*types, StructField("pane", LongType()), StructField(BLOCK, BinaryType())])
-    into = Cut(len(names))
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return into.blocks(batches)
-
-    return partials.mapInArrow(run, schema)

@@ -1,4 +1,4 @@
-"""The native part: what each key adds up to in each pane, found inside the JVM.
+"""Batches: what each key adds up to in each pane, found inside the JVM.
 
 Spark's own sum of doubles depends on the order of rows. So a double is cut into three whole numbers
 first, whose sums lose nothing: it belongs to a *bucket* of 44 powers of two, in units of ``2**(44 *
@@ -12,9 +12,10 @@ import math
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, IntegerType, LongType, StructField, StructType
 
 from skyband.spark.aggregation import AT, HALF, LABEL, SCORE, pane_number
-from skyband.spark.sharded.panes import names_of, spread
+from skyband.spark.sharded.panes import names_of
 from skyband.spark.totals.question import TotalsQuestion
 
 EXACT = "_sky_exact"
@@ -28,20 +29,28 @@ _PART = 1 << 32
 _SAFE = 1e-9  # logarithms are rounded: a bucket may hold a little more, but not less
 
 
-def part_names(question: TotalsQuestion) -> list[str]:
-    """The columns that hold what the values of a key and pane come to."""
+def layout(question: TotalsQuestion) -> StructType:
+    """A partial: the newest time, the key, bucket (doubles only), rows (if they matter), parts."""
     count = {"rows": 0, "extremes": 1, "ints": 1, "longs": 2, "doubles": 3}[question.held]
-    return [f"part_{i}" for i in range(count)]
+    part = DoubleType() if question.held == "extremes" else LongType()
+    counted = question.query.by in ("count", "mean")
+    return StructType(
+        [
+            StructField(AT, LongType()),
+            *(StructField(f"kept_{i}", own.travels) for i, own in enumerate(question.kept)),
+            *([StructField(BUCKET, IntegerType())] if question.held == "doubles" else []),
+            *([StructField(ROWS, LongType())] if counted else []),
+            *(StructField(f"part_{i}", part) for i in range(count)),
+        ]
+    )
 
 
 def partials(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
-    """A row per key and pane, of rows that have labels: what its values come to.
+    """A row per key and pane, of rows that have labels and shards: what its values come to.
 
-    The keys of rankings, the shard, the number of the pane, the newest time, the key, then bucket
-    (doubles only), rows (counts and means only) and parts.
+    What tells shards apart, the number of the pane, then a partial.
     """
     key = [f"kept_{i}" for i in range(len(question.kept))]
-    rows = spread(rows, question, question.shards, question.partitions)
     names = [*names_of(question), *key]
     bucket: list[str] = []
     if question.held == "doubles":
@@ -57,11 +66,7 @@ def partials(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
     return found.filter(F.col(ROWS) > 0).select(
         *names_of(question),
         pane_number(found, question).alias("pane"),
-        AT,
-        *key,
-        *bucket,
-        *([ROWS] if question.query.by in ("count", "mean") else []),
-        *part_names(question),
+        *layout(question).names,
     )
 
 

@@ -50,7 +50,7 @@ _PANES = "panes"
 _CACHE = 1 << 30  # bytes of engines that a worker remembers
 _TOGETHER = 100_000  # ranked rows that are handed over at once
 
-Block = tuple[int, bytes]
+PaneBlocks = tuple[int, list[bytes]]
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,9 @@ class TotalsKept:
 
         return ShardTotals(self.query, self.layout(), self.lives, self.scale)
 
-    def pane(self, row: Any, keys: int) -> Block:
-        """A block as a task cut it: what tells shards apart, the pane's number, its bytes."""
-        return row[keys], bytes(row[keys + 1])
+    def pane(self, row: Any, keys: int) -> PaneBlocks:
+        """Blocks of a pane: what tells shards apart, the pane's number, their bytes."""
+        return row[keys], [bytes(block) for block in row[keys + 1]]
 
     def told(self, answers: Iterator[Answer], found: ShardTotals) -> Iterator[tuple[Any, ...]]:
         """Answers as output rows."""
@@ -150,7 +150,7 @@ class TotalsProcessor(KeyProcessor):
         self._panes = handle.getMapState(_PANES, key, value)
 
     def _run(
-        self, key: Any, panes: list[Block], timers: Any, fired: int = NO_TIMER
+        self, key: Any, panes: list[PaneBlocks], timers: Any, fired: int = NO_TIMER
     ) -> Iterator[Row]:
         value = self._state.get()
         if value is None and not panes:
@@ -166,7 +166,9 @@ class TotalsProcessor(KeyProcessor):
                 self._panes.removeKey((number,))
         self._save(name, found, NO_TIMER if value is None else value[1], fired)
 
-    def _answers(self, found: ShardTotals, panes: list[Block], closed: int) -> Iterator[Answer]:
+    def _answers(
+        self, found: ShardTotals, panes: list[PaneBlocks], closed: int
+    ) -> Iterator[Answer]:
         """Take in panes, write those that live on, and answer every window up to ``closed``."""
         new: dict[int, bytes] = {}
         for number, blocks in by_pane(panes):
@@ -212,24 +214,27 @@ class TotalsProcessor(KeyProcessor):
         remember(name, found)
 
 
-def by_pane(blocks: list[Block]) -> Iterator[tuple[int, list[bytes]]]:
+def by_pane(panes: list[PaneBlocks]) -> Iterator[PaneBlocks]:
     """The blocks of each pane, in ascending order."""
-    for number, same in groupby(sorted(blocks), key=lambda block: block[0]):
-        yield number, [block for _, block in same]
+    for number, same in groupby(sorted(panes), key=lambda pane: pane[0]):
+        yield number, [block for _, blocks in same for block in blocks]
 
 
-def answered(blocks: DataFrame, kept: TotalsKept, names: list[str]) -> DataFrame:
-    """The windows of each shard; ``names`` are the columns that tell shards apart."""
-    keys = [StructField(f"key_{i}", blocks.schema[name].dataType) for i, name in enumerate(names)]
+def answered(panes: DataFrame, kept: TotalsKept, names: list[str]) -> DataFrame:
+    """The windows of each shard.
+
+    Panes hold ``names``, the columns that tell shards apart, the pane's number, an array of blocks.
+    """
+    keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
     schema = StructType([*keys, *kept.output])
-    if blocks.isStreaming:
-        return blocks.groupBy(*names).transformWithState(
+    if panes.isStreaming:
+        return panes.groupBy(*names).transformWithState(
             statefulProcessor=TotalsProcessor(kept, len(names)),
             outputStructType=schema,
             outputMode="append",
             timeMode="EventTime",
         )
-    placed = blocks.repartition(*names).sortWithinPartitions(*names, "pane")
+    placed = panes.repartition(*names).sortWithinPartitions(*names, "pane")
     return placed.mapInArrow(partial(_of_blocks, kept, len(names), schema), schema)
 
 
@@ -260,9 +265,9 @@ def _of_shard(
     def answers() -> Iterator[Answer]:
         nonlocal key
         for number, same in groupby(rows, key=lambda row: row[width]):
-            blocks = list(same)
-            key = blocks[0][:width]
-            yield from found.take(number, [bytes(row[width + 1]) for row in blocks])[1]
+            own = list(same)
+            key = own[0][:width]
+            yield from found.take(number, [block for row in own for block in row[width + 1]])[1]
             yield from found.close(kept.lives.step(number) - 1)
         yield from found.close(FOREVER)
 
