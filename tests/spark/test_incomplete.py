@@ -7,15 +7,17 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.errors import QueryError
+from skyband import IncompleteMonitor, TopKIncomplete, last
+from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_incomplete
-from tests import oracle_incomplete
+from tests import oracle, oracle_incomplete
 from tests.spark import playing
 from tests.spark.playing import BASE, SECOND
 
@@ -51,6 +53,9 @@ ASKED: dict[str, Any] = {
     "offset": "3 seconds",
     "shards": 3,
 }
+COUNTED: dict[str, Any] = {
+    "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None,
+}  # fmt: skip
 LOW = [-1.0, 0.0, 0.0]
 HIGH = [5.0, 5.0, 4.5]
 SPEEDS = [None, float("nan"), -0.0, 0.0, float("inf"), -8.0, 1.0, 2.0, 2.0, 3.0, 8.0]
@@ -103,16 +108,20 @@ def values(rows: Rows, id: str = "plate") -> list[tuple[Any, int, float | None]]
     return found
 
 
+def windows(rows: Rows, combine: Any = "sum") -> list[oracle.Answer]:
+    """What the oracle says of the windows asked for."""
+    times = [row["ts"] for row in rows]
+    return oracle_incomplete.time_incomplete(
+        values(rows), times, 25 * SECOND, 10 * SECOND, 3, combine, LOW, offset=3 * SECOND
+    )
+
+
 def expected(rows: Rows, key: str = "", combine: Any = "sum") -> list[tuple[Any, ...]]:
-    """What the oracle says of the windows asked for: key, end, rank, score, plate."""
+    """The same as rows: key, end, rank, score, plate."""
     answers: list[tuple[Any, ...]] = []
     for value in sorted({str(row[key]) for row in rows} if key else {""}):
         own = [row for row in rows if not key or str(row[key]) == value]
-        windows = oracle_incomplete.time_incomplete(
-            values(own), [row["ts"] for row in own], 25 * SECOND, 10 * SECOND, 3, combine, LOW,
-            offset=3 * SECOND,
-        )  # fmt: skip
-        answers += playing.ranked(windows, *([value] if key else []))
+        answers += playing.ranked(windows(own, combine), *([value] if key else []))
     return sorted(answers)
 
 
@@ -145,27 +154,32 @@ def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path
     leaders = top_k_incomplete(rows, **{**ASKED, "shards": 2}, partition_by="road", algorithm="sla")
     assert leaders.columns == ["window", "road", "rank", "score", "plate"]
     assert whole(leaders.collect(), "road") == expected(found, "road")
+    changed = top_k_incomplete(
+        rows, **{**ASKED, "shards": 1}, emit="changes", algorithm="recompute"
+    )
+    told: dict[int, dict[str, Any]] = {}
+    for row in changed.collect():
+        report = (row["rank"] or 0, row.previous_rank or 0)
+        told.setdefault(playing.place(row.window.end), {})[row.plate] = report
+    assert sorted(told.items()) == oracle.changes(windows(found), 10 * SECOND, 1 << 62)
 
 
-@pytest.mark.parametrize("key", ["", "road"])
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
-    spark: SparkSession, tmp_path: Path, key: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
     found = passages(5, 260)
     parts = playing.split(found, 3, 5)
     late = {**found[0], "plate": "late", "ts": found[0]["ts"] - 900 * SECOND}
-    keys = [key] if key else []
-    more = {"partition_by": key or None, "shards": None if key else 3}
     source = write(tmp_path / "source", parts[:2])
-    first = whole(run(spark, tmp_path, source, **more), *keys)
-    wanted = expected(found, key)
+    first = whole(run(spark, tmp_path, source))
+    wanted = expected(found)
     assert 0 < len(first) < len(wanted)
     assert set(first) <= set(wanted)
     write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
-    assert whole(run(spark, tmp_path, source, **more), *keys) == wanted
+    assert whole(run(spark, tmp_path, source)) == wanted
     with pytest.raises(QueryError, match="combine was 'sum' and is now 'max'"):
-        run(spark, tmp_path, source, **more, combine="max")
+        run(spark, tmp_path, source, combine="max")
 
 
 def test_a_data_frame_per_stream_and_ids_of_several_columns(
@@ -186,9 +200,88 @@ def test_a_data_frame_per_stream_and_ids_of_several_columns(
 def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
     found = passages(4, 130)
     rows = frame(spark, found, tmp_path)
-    asked = {**ASKED, "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None}
-    leaders = top_k_incomplete(rows, **{**asked, "id": "number"}, full=True)
-    windows = oracle_incomplete.count_incomplete(
+    leaders = top_k_incomplete(rows, **{**ASKED, **COUNTED, "id": "number"}, full=True)
+    wanted = oracle_incomplete.count_incomplete(
         values(found, "number"), 37, 10, 3, "sum", LOW, full=True
     )
-    assert whole(leaders.collect(), id="number") == sorted(playing.ranked(windows))
+    assert whole(leaders.collect(), id="number") == sorted(playing.ranked(wanted))
+
+
+def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSession) -> None:
+    count, slide = 1_340_000, 400_000
+    number = np.arange(count)
+    value = number * 7919 % 1_000_003 / 1_000_003
+    object = np.where(number % 4 == 0, 7, number)
+    n = F.col("id")
+    rows = spark.range(count).select(
+        F.timestamp_micros(F.lit(BASE) + n).alias("ts"),
+        F.when(n % 4 == 0, 7).otherwise(n).cast("string").alias("plate"),
+        F.concat(F.lit("s"), n % 3).alias("camera"),
+        (n * 7919 % 1_000_003 / 1_000_003.0).alias("speed"),
+    )
+    leaders = top_k_incomplete(
+        rows, k=5, id="plate", stream="camera", streams=["s0", "s1", "s2"], value="speed",
+        time="ts", window=f"{2 * slide} microseconds", slide=f"{slide} microseconds",
+    )  # fmt: skip
+    window = last(time=2 * slide, slide=slide)
+    monitor = IncompleteMonitor(TopKIncomplete(5, ["s0", "s1", "s2"], window), "recompute")
+    monitor.push(object, number % 3, value, times=BASE + number)
+    wanted = [
+        (ranked.end, rank, score, str(id))
+        for ranked in monitor.finish()
+        for rank, (score, id) in enumerate(zip(ranked.score, ranked.id, strict=True), start=1)
+    ]
+    assert len(wanted) == 25
+    assert whole(leaders.collect()) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({"streams": None}, "streams were not given"),
+        ({"streams": []}, "expected names of streams"),
+        ({"stream": None}, "stream was not given"),
+        ({"stream": "lens"}, "stream: there is no column 'lens'"),
+        ({"id": "plates"}, "did you mean 'plate'"),
+        ({"id": []}, "id was not given"),
+        ({"id": ["plate", "road"], "partition_by": "road"}, "'road' is in id and in partition_by"),
+        ({"value": "speeed"}, "value 'speeed' cannot be evaluated"),
+        ({"value": "plate"}, "value 'plate' is of type string"),
+        ({"bounds": {"north": (0, 1)}}, "no bounds of stream 'south'"),
+        ({"combine": lambda values: values.sum(axis=1)}, "combine is a function"),
+        ({"outside": "drop"}, "outside is 'drop'"),
+        ({"repeats": "sum"}, "repeats is 'sum'"),
+        ({"k": 0}, "k is 0"),
+        ({"window": 100, "slide": 10, "offset": None}, "windows that count rows as they arrive"),
+        ({"emit": "changes"}, "emit is 'changes' for several shards"),
+        ({"algorithm": "best"}, "algorithm is 'best'"),
+        ({"algorithm": "sla", "options": {"k_max": 1}}, "k_max is 1"),
+        ({"options": {"slack": 1}}, "option 'slack' for auto"),
+        ({"shards": 65}, "shards is 65"),
+        ({**COUNTED, "partition_by": "road"}, "both sequence='seq' and partition_by"),
+        ({**COUNTED, "drain": "marks"}, "drain is given for windows over a sequence"),
+        ({**COUNTED, "full": True, "emit": "changes", "shards": 1}, "full=True with emit"),
+    ],
+)
+def test_wrong_arguments_are_told_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], told: str
+) -> None:
+    rows = spark.createDataFrame([], COLUMNS)
+    with pytest.raises((QueryError, DataError), match=told):
+        top_k_incomplete(rows, **{**ASKED, **more})
+
+
+def test_data_frames_of_streams_must_fit_together(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], COLUMNS).drop("camera")
+    asked = {**ASKED, "stream": None}
+    other = rows.withColumn("plate", F.col("plate").cast("int"))
+    for frames, more, told in (
+        ({"north": rows, "south": rows}, {}, "DataFrames of north, south"),
+        (dict.fromkeys(STREAMS, rows), {"stream": "camera"}, "stream is 'camera' with a DataFrame"),
+        ({**dict.fromkeys(STREAMS, rows), "west": other}, {}, "'plate' of stream 'west' is int"),
+        ({**dict.fromkeys(STREAMS, rows), "west": rows.drop("speed")}, {}, "stream 'west': value"),
+        (dict.fromkeys(STREAMS, "rows"), {}, "stream 'north' is str"),
+    ):
+        with pytest.raises((QueryError, DataError), match=told):
+            top_k_incomplete(frames, **{**asked, **more})
+    assert callable(top_k_incomplete(**ASKED))

@@ -98,10 +98,10 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
     assert "others are moved there, and counted" in told.out
     plan = json.loads(run("explain", str(job(tmp_path, drain=True)), "--json").out)
     assert (plan[0]["shards"], plan[0]["algorithm"]) == (3, "eaa")
-    ran = run("run", str(job(tmp_path, trigger="batch", checkpoint=None)))
+    ran = run("run", str(job(tmp_path, {"partition_by": "road"}, drain=True)))
     assert ran.code == 0, ran.err
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert whole(leaders) == expected(found)
+    assert whole(leaders, "road") == expected(found, "road")
     moved = sum(
         row["plate"] is not None and value is not None and value != row["speed"] / 2
         for row, (_, _, value) in zip(found, values(found), strict=True)
