@@ -35,7 +35,7 @@ SAYS = {
         r"(  \d\d:\d\d:\d\d-\d\d:\d\d:\d\d  \w+ .*\n){19}",
     ],
     "objects_of_many_rows.py": [
-        r"fastest cars\n(  \d\d:\d\d  \w\w-\d{3} \([\d.]+\), \w\w-\d{3} \([\d.]+\)\n){14}",
+        r"fastest cars\n(  \d\d:\d\d  \w\w-\d{3} \([\d.]+\), \w\w-\d{3} \([\d.]+\)\n){19}",
         r"largest clients\n(  \d\d:\d\d  \d+ \([\d,.]+\), \d+ \([\d,.]+\)\n){11}",
     ],
 }
