@@ -14,6 +14,7 @@ from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import Question
 from skyband.cli.reading import Source
 from skyband.cli.staging import stage
+from skyband.cli.totals import Question as TotalsQuestion
 from skyband.cli.workload import Question as WorkloadQuestion
 
 if TYPE_CHECKING:
@@ -56,6 +57,16 @@ def rank_incomplete(
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         how = (question.algorithm, bool(question.keys))
         return incomplete_windows(spark, staged, question.query, *how, out, question.options)
+
+    return _ranked(source, question, master, question.board(), answers)
+
+
+def rank_totals(source: Source, question: TotalsQuestion, master: str | None) -> Leaderboard:
+    """Rank the keys of a file by their totals, in the same way."""
+    from skyband.spark.totals.ranked_file import totals_windows
+
+    def answers(spark: Any, staged: Staged, out: Path) -> Answers:
+        return totals_windows(spark, staged, question.query, bool(question.keys), out)
 
     return _ranked(source, question, master, question.board(), answers)
 

@@ -106,13 +106,15 @@ def question(source: Source, asked: Asked) -> Question:
 
 def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
     """Read a file, rank the keys of its windows by their totals, print them."""
-    if engine.name == "spark":
-        raise QueryError("--engine spark", "--engine local", "leave --engine out")
     checked: Question
 
     def answer(source: Source) -> Leaderboard:
         nonlocal checked
         checked = question(source, asked)
+        if engine.name == "spark":
+            from skyband.cli import on_spark
+
+            return on_spark.rank_totals(source, checked, engine.master)
         with progress.rows_done("ranking", source.known_rows) as watch:
             return ranking.rank(source, checked, watch)
 

@@ -27,6 +27,8 @@ from skyband.spark.incomplete.question import IncompleteQuestion
 from skyband.spark.job import FILES, Job
 from skyband.spark.question import Question
 from skyband.spark.row_path import ALGORITHM
+from skyband.spark.totals import explaining as totals
+from skyband.spark.totals.question import TotalsQuestion
 from skyband.spark.workload import explaining as shared
 from skyband.spark.workload.question import SharedQuestion
 
@@ -48,6 +50,10 @@ def words(job: Job, question: Question | SharedQuestion) -> Words:
         base = question
         plan = [*_windows(question), *incomplete.words(question)]
         when = _when(question)
+    elif isinstance(question, TotalsQuestion):
+        base = question
+        plan = [*_windows(question), *totals.words(question)]
+        when = _when(question)
     elif isinstance(question, SharedQuestion):
         base = question.base
         plan = shared.words(question, row_bytes(base))
@@ -67,6 +73,8 @@ def figures(question: Question | SharedQuestion) -> dict[str, Any]:
         return dominating.figures(question, row_bytes(question), _per_window(question))
     if isinstance(question, IncompleteQuestion):
         return incomplete.figures(question, _per_window(question))
+    if isinstance(question, TotalsQuestion):
+        return totals.figures(question, _per_window(question))
     window = question.query.window
     panes = Panes(window.size, window.slide)
     row = row_bytes(question)
@@ -217,6 +225,8 @@ def _times(question: Question, when: str) -> Words:
         told.append(("watermark", f"rows up to {question.delay:,} behind the highest {at} count"))
         told.append(("answers", when))
     missing = "value or id" if objects else "score"
+    if isinstance(question, TotalsQuestion):
+        missing = question.told.value or missing
     if isinstance(question, DominatingQuestion):
         missing = "one of these attributes"
     told.append(("not ranked", f"rows whose {missing} is NULL or NaN: counted"))

@@ -22,6 +22,7 @@ from skyband.spark.job_queries import (
     Part,
     Query,
     SharedQuery,
+    TotalsQuery,
 )
 from skyband.spark.scores import safe_score
 from skyband.workload.queries import SCORE, Workload
@@ -159,6 +160,14 @@ class DominatingJob(Job):
     )
 
 
+class TotalsJob(Job):
+    """A job that asks for the keys with the largest totals."""
+
+    query: TotalsQuery = Field(  # type: ignore[assignment]  # one or the other, see load
+        description="a query: k, by, key, time, window, slide"
+    )
+
+
 class IncompleteJob(Job):
     """A job that asks for the best objects of incomplete streams."""
 
@@ -209,6 +218,8 @@ def _kind(query: Any) -> type[Job]:
         return DominatingJob
     if isinstance(query, dict) and "incomplete" in query:
         return IncompleteJob
+    if isinstance(query, dict) and "key" in query:
+        return TotalsJob
     return Job
 
 
@@ -228,7 +239,7 @@ def _check(job: Job) -> None:
     _check_source(job)
     if isinstance(job, SharedJob):
         _check_workload(job)
-    elif isinstance(job, (DominatingJob, IncompleteJob)):
+    elif isinstance(job, (DominatingJob, IncompleteJob, TotalsJob)):
         _check_k(job.query.asked(safe_score, "marks" if job.drain else None).query().k)
     else:
         _check_query(job.query, job.drain)
@@ -317,6 +328,9 @@ def words(job: Job) -> str:
         told = f"{job.queries} by {' or '.join(job.queries.scores[:3])}"
     elif isinstance(job, (DominatingJob, IncompleteJob)):
         told = str(job.query.asked(str).query())
+    elif isinstance(job, TotalsJob):
+        key = [job.query.key] if isinstance(job.query.key, str) else job.query.key
+        told = f"{job.query.asked(str).query()}: {job.query.by} of each {' and '.join(key)}"
     else:
         told = f"{Asked(**job.query.model_dump()).query()} by {job.query.by}"
     return told + (f", for each {each}" if each else "")

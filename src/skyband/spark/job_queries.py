@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 if TYPE_CHECKING:
     from skyband.spark.dominating.question import DominatingAsked
     from skyband.spark.incomplete.asked import IncompleteAsked
+    from skyband.spark.totals.question import TotalsAsked
 
 Names = str | Annotated[list[str], Field(min_length=1)]
 Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
@@ -123,6 +124,34 @@ class IncompleteQuery(Part):
         rows["value"] = safe(rows["value"])
         rest = self.model_dump(exclude={"incomplete"})
         return IncompleteAsked(**rows, **rest, drain=drain)
+
+
+class TotalsQuery(Part):
+    """What :func:`skyband.spark.top_k` is asked with ``key``."""
+
+    k: int = Field(description="a whole number, such as 10")
+    by: str = Field(description="a sum, count, max, min or avg, such as sum(bytes)")
+    key: Names = Field(description="the column, or the columns, by which rows are added up")
+    window: str = Field(description="a duration, such as 1 hour")
+    slide: str | None = Field(default=None, description="a duration, such as 1 minute")
+    offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
+    time: str | None = Field(default=None, description="the name of a column")
+    partition_by: Names | None = Field(default=None, description="a column, or a list of columns")
+    delay: str | None = Field(default=None, description="a duration, such as 10 seconds")
+    skew: str | None = Field(default="1 hour", description="a duration such as 1 hour, or null")
+    deduplicate_by: Names | None = Field(default=None, description="a column, or a list of columns")
+    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    shards: int | None = Field(default=None, description="a whole number, such as 8")
+
+    def asked(self, safe: Callable[[str], str], drain: str | None = None) -> TotalsAsked:
+        """What is asked, the value that is added up made sure of."""
+        from skyband.spark.totals.aggregate import of_text
+        from skyband.spark.totals.question import TotalsAsked
+
+        told = of_text(self.by)
+        if told.value is not None:
+            told = told._replace(value=safe(told.value))
+        return TotalsAsked(**self.model_dump(exclude={"by"}), by=str(told), drain=drain)
 
 
 class SharedQuery(_Asked):

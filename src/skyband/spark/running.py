@@ -20,7 +20,7 @@ from skyband.spark import draining, failures, health, manifest, sinks, sources
 from skyband.spark.asked import Asked
 from skyband.spark.dominating.question import DominatingQuestion, dominating_question
 from skyband.spark.incomplete.question import IncompleteQuestion, incomplete_question
-from skyband.spark.job import DominatingJob, IncompleteJob, Job, SharedJob
+from skyband.spark.job import DominatingJob, IncompleteJob, Job, SharedJob, TotalsJob
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
@@ -29,6 +29,8 @@ from skyband.spark.top_k_dominating import answer_dominating
 from skyband.spark.top_k_incomplete import answer_incomplete
 from skyband.spark.top_k_workload import answer_shared
 from skyband.spark.top_k_workload import checked as checked_workload
+from skyband.spark.totals.answering import answer_totals
+from skyband.spark.totals.question import TotalsQuestion, totals_question
 from skyband.spark.workload.question import QUERY, SharedAsked, SharedQuestion
 from skyband.workload.queries import Workload
 
@@ -268,6 +270,9 @@ def _checked(
         objects = job.query.asked(lambda value: safe_score(value, rows.columns))
         drain = drain if objects.drainable else None
         return incomplete_question(rows, replace(objects, drain=drain))
+    if isinstance(job, TotalsJob):
+        totals = job.query.asked(lambda value: safe_score(value, rows.columns), drain)
+        return totals_question(rows, totals)
     if not isinstance(job, SharedJob):
         query = job.query.model_dump()
         asked = Asked(**{**query, "by": safe_score(query["by"], rows.columns)})
@@ -291,6 +296,8 @@ def _answer(
         return answer_dominating(rows, checked, counts)
     if isinstance(checked, IncompleteQuestion):
         return answer_incomplete(rows, checked, counts)
+    if isinstance(checked, TotalsQuestion):
+        return answer_totals(rows, checked, counts)
     return answer(rows, checked, counts)
 
 
