@@ -1,9 +1,11 @@
 """The command line: ``skyband top``, ``dominating``, ``run``, ``explain``, ``generate`` and others.
 
-``app`` declares the commands, one module each does the work. ``options`` turns words into a query,
-``reading`` opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking``
-runs the local engine and ``on_spark`` Spark (on what ``staging`` writes), ``records`` and
-``tables`` print. Nothing heavy is imported before a command runs.
+``app``, ``file_commands`` and ``explain_command`` declare the commands, by the options that are in
+``arguments``; one module each does the work. ``options`` turns words into a query, ``reading``
+opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking`` runs the
+local engine and ``on_spark`` Spark (on what ``staging`` writes), ``records`` and ``tables`` print.
+``objects`` is what queries for objects of many rows share. Nothing heavy is imported before a
+command runs.
 """
 
 from __future__ import annotations
