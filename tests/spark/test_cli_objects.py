@@ -68,3 +68,24 @@ def test_both_engines_rank_the_same_objects(run, cars, asked):
     on_spark = run(*words, "--engine", "spark")
     assert on_spark.err == local.err
     assert on_spark == local
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ["--last", 50, "--slide", 15, "--by", "sum(speed)"],
+        ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--by", "mean(speed / 7)"],
+        ["--time", "ts", "--window", "30 s", "--slide", "10 s", "--k", 3, "--by", "count(*)"],
+        ["--last", 20, "--slide", 5, "--k", 3, "--partition-by", "road", "--by", "max(speed)"],
+        ["--last", 40, "--slide", 10, "--emit", "changes", "--k", 3, "--by", "sum(speed / 3)"],
+    ],
+    ids=["counts", "ticks", "times", "keys", "changes"],
+)
+def test_both_engines_rank_the_same_totals(run, cars, asked):
+    words = ["totals", cars, "--key", "plate", "--key", "camera", *asked, "--format", "csv"]
+    local = run(*words, "--engine", "local")
+    assert local.code == 0
+    assert len(local.rows) > 20
+    on_spark = run(*words, "--engine", "spark")
+    assert on_spark.err == local.err
+    assert on_spark == local

@@ -152,7 +152,7 @@ def totals(
     full: Full = False,
     partition_by: PartitionBy = None,
     emit: Emit = "all",
-    engine: Engine = "local",
+    engine: Engine = "spark",
     master: Master = None,
     format: Format = None,
     out: Out = None,
