@@ -10,6 +10,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
+from skyband.datasets.cameras import CAMERAS
 from skyband.errors import QueryError
 from skyband.spark.job import IncompleteJob, load, words
 from tests.command_line import Runner
@@ -34,6 +35,18 @@ QUERY = {
 def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
     monkeypatch.setenv("COLUMNS", "100")
     return Runner(capsys, monkeypatch)
+
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "jobs" / "speeding.yaml"
+
+
+def test_the_example_is_sound(tmp_path: Path) -> None:
+    file = tmp_path / EXAMPLE.name
+    file.write_bytes(EXAMPLE.read_bytes())
+    told = words(load(file))
+    assert told.startswith("top 5 objects of the last 20 minutes, every 5 minutes, by the sum of")
+    assert told.endswith("tunnel and west")
+    assert set(CAMERAS) == set(load(file).query.incomplete.streams)  # type: ignore[attr-defined]
 
 
 def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:

@@ -176,10 +176,9 @@ class ShardProcessor(KeyProcessor):
         closed = self._kept.clock.closed(timers.getCurrentWatermarkInMs())
         for row in self._kept.rows(found, panes, closed):
             yield self._row(*key, *row)
-        idle = found.last <= closed
-        alarm = NO_TIMER if idle else self._kept.clock.alarm(closed + 1)
+        alarm = NO_TIMER if found.idle else self._kept.clock.alarm(closed + 1)
         move_timer(self._handle, timer, alarm, fired)
-        if idle:
+        if found.idle:
             self._state.clear()
         else:
             self._state.update(self._kept.dump(found, alarm))

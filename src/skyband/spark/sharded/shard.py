@@ -55,7 +55,18 @@ class Shard:
     last: int = -FOREVER
     made: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # made up times, ascending
     at: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # and the true ones
-    held: int = 0
+    _held: int = 0
+    _done: int = -FOREVER
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is left to answer until a pane arrives."""
+        return self.last <= self._done
+
+    @property
+    def held(self) -> int:
+        """Objects that may still be answers."""
+        return 0 if self.idle else self._held
 
     def run(self, panes: list[ShardPane], closed: int) -> Iterator[Answer]:
         """Take in closed panes, in any order, and answer the windows up to ``closed``."""
@@ -71,6 +82,7 @@ class Shard:
                 self.monitor, self.base = self.engine.new(), before  # time begins anew
             waiting.append(pane)
         yield from self._push(waiting, closed)
+        self._done = closed
         self._forget()
 
     def _worth(self, waiting: list[ShardPane], before: int) -> bool:
@@ -135,8 +147,9 @@ class Shard:
         if self.base == -FOREVER:
             return
         number, time = self.monitor.reportable()
-        self.held = len(np.unique(number))
-        self.numbers.forget(np.unique(number))
+        numbers = np.unique(number)
+        self._held = len(numbers)
+        self.numbers.forget(numbers)
         if self.merged:
             there = np.isin(self.made, time)
             self.made, self.at = self.made[there], self.at[there]
