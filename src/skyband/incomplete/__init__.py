@@ -15,10 +15,15 @@ _CLASSES = {
     "recompute": ("skyband.incomplete.recompute", "Recompute"),
     "sla": ("skyband.incomplete.sla", "Sla"),
     "eaa": ("skyband.incomplete.eaa", "Eaa"),
+    "approximate": ("skyband.incomplete.approximate", "Approximate"),
+    "likely": ("skyband.incomplete.likely", "Likely"),
 }
 
 ALGORITHMS = tuple(_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+
+EXACT = ("recompute", "sla", "eaa")
+"""Those that miss nothing."""
 
 
 def build(name: str, setting: Setting, query: TopKIncomplete) -> Algorithm:

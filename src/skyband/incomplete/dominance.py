@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.incomplete.foresight import EPSILON, LOST, Foresight, expected, is_ready, streams_seen
+from skyband.incomplete.hopes import CERTAIN, FORESIGHT, KIND, Hopes, hoped
 from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, ROUNDING, WIDTH, join, score_at
 from skyband.kernels.jit import lean
 from skyband.kernels.objects import FIRST, LAST, NONE, OBJECTS, Store
@@ -21,6 +23,7 @@ class Sweep(NamedTuple):
     values: Floats  # object * streams + stream: of the rows met so far; NaN if none
     since: Ints  # per object: the earliest last window of an instance that is kept
     place: Ints  # per object: where it stands in the heap
+    worth: Floats  # per object: in how many windows it is expected to be an answer
     score: Floats  # a heap, its least score first
     owner: Ints
 
@@ -28,7 +31,8 @@ class Sweep(NamedTuple):
 def sweeping(k: int, room: int, width: int) -> Sweep:
     """Room for so many objects."""
     since, place = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    return Sweep(np.zeros(room * width), since, place, np.zeros(k), np.zeros(k, np.int64))
+    worth = np.zeros(room)
+    return Sweep(np.zeros(room * width), since, place, worth, np.zeros(k), np.zeros(k, np.int64))
 
 
 def roomier_sweep(old: Sweep, room: int, width: int) -> Sweep:
@@ -36,13 +40,23 @@ def roomier_sweep(old: Sweep, room: int, width: int) -> Sweep:
     return sweeping(len(old.score), room, width)
 
 
+class Outlook(NamedTuple):
+    """What is hoped for, what is foreseen, and the window that is answered next."""
+
+    hopes: Hopes
+    ahead: Foresight
+    window: int
+
+
 @lean
-def sweep(held: Store, room: Sweep, k: int, work: Ints) -> int:
+def sweep(held: Store, room: Sweep, outlook: Outlook, k: int, work: Ints) -> int:
     """Mark the rows that are dominated; returns how many instances are not.
 
     O(rows * (streams + log k)).
     """
     rows, numbers = held.rows, held.numbers
+    kind = outlook.hopes.numbers[KIND]
+    apart = kind == CERTAIN and held.by.numbers[REPEATS] == MAX
     _begin(held, room)
     size, kept = 0, 0
     high = numbers[LAST]
@@ -53,17 +67,20 @@ def sweep(held: Store, room: Sweep, k: int, work: Ints) -> int:
             low -= 1
             size = _meet(held, room, low, size, k, work)
         threshold = room.score[0] if size == k else -np.inf
-        if held.by.numbers[REPEATS] == MAX:
+        if apart:
             kept += _keep_rows(held, room, low, high, threshold)
         else:
-            kept += _keep_instances(held, room, low, high, threshold)
+            kept += _keep_instances(held, room, outlook, low, high, threshold)
         high = low
-    if held.by.numbers[REPEATS] == MAX:
+    if apart:
         _mark_lonely(held, room)
-    else:
-        for row in range(numbers[FIRST], numbers[LAST]):
-            if rows.until[row] < room.since[rows.owner[row]]:
-                rows.owner[row] = NONE
+        return kept
+    if kind == FORESIGHT:
+        _drop_unlikely(held, room, outlook.ahead, room.score[0] if size == k else -np.inf)
+    for row in range(numbers[FIRST], numbers[LAST]):
+        one = rows.owner[row]
+        if one != NONE and rows.until[row] < room.since[one]:
+            rows.owner[row] = NONE
     return kept
 
 
@@ -72,6 +89,7 @@ def _begin(held: Store, room: Sweep) -> None:
     for one in range(held.numbers[OBJECTS]):
         room.since[one] = _NEVER
         room.place[one] = NONE
+        room.worth[one] = 0.0
     for at in range(held.numbers[OBJECTS] * held.by.numbers[WIDTH]):
         room.values[at] = np.nan
 
@@ -173,32 +191,61 @@ def _mark_lonely(held: Store, room: Sweep) -> None:
 
 
 @lean
-def _keep_instances(held: Store, room: Sweep, low: int, high: int, threshold: float) -> int:
+def _keep_instances(
+    held: Store, room: Sweep, outlook: Outlook, low: int, high: int, threshold: float
+) -> int:
     """Note the objects whose instance can reach the threshold; returns how many can."""
     rows, by = held.rows, held.by
+    foreseen = outlook.hopes.numbers[KIND] == FORESIGHT
     kept = 0
     for row in range(low, high):
         one, until = rows.owner[row], rows.until[row]
-        if room.since[one] == until:
+        if one == NONE or room.since[one] == until:
             continue
-        best = _best(held, room, one)
+        best = _best(held, room, outlook.hopes, one)
         if by.numbers[REPEATS] == ADD:
             best += ROUNDING * (abs(best) + abs(threshold))
         if not threshold > best:
             room.since[one] = until
             kept += 1
+            if foreseen:
+                newest = rows.until[held.objects.newest[one]]
+                worth = expected(
+                    outlook.ahead, held, one, room.values, threshold, until, newest, outlook.window
+                )
+                room.worth[one] = max(room.worth[one], worth)
     return kept
 
 
 @lean
-def _best(held: Store, room: Sweep, one: int) -> float:
-    """The best score of the instance that consists of the rows met so far."""
-    by, values = held.by, held.values
-    base = one * by.numbers[WIDTH]
-    for at in range(by.numbers[WIDTH]):
-        value = room.values[base + at]
-        left = by.numbers[MOST] - held.objects.seen[base + at]
-        if left > 0:
-            value = left * by.high[at] if value != value else value + left * by.high[at]
-        values[at] = value
+def _best(held: Store, room: Sweep, hopes: Hopes, one: int) -> float:
+    """The best score, or that hoped for, of the instance that consists of the rows met so far."""
+    by, values, times = held.by, held.values, held.objects.seen
+    width = by.numbers[WIDTH]
+    base = one * width
+    if hopes.numbers[KIND] == CERTAIN or hopes.numbers[KIND] == FORESIGHT:
+        for at in range(width):
+            value = room.values[base + at]
+            left = by.numbers[MOST] - times[base + at]
+            if left > 0:
+                value = left * by.high[at] if value != value else value + left * by.high[at]
+            values[at] = value
+        return score_at(by, values, 0)
+    seen = streams_seen(held, one)
+    for at in range(width):
+        values[at] = hoped(hopes, by, seen, at, times[base + at], room.values[base + at])
     return score_at(by, values, 0)
+
+
+@lean
+def _drop_unlikely(held: Store, room: Sweep, ahead: Foresight, answer: float) -> None:
+    """Forget objects that are expected to answer too few windows, and are no answers now."""
+    by = held.by
+    if not is_ready(ahead):
+        return
+    for one in range(held.numbers[OBJECTS]):
+        if room.since[one] == _NEVER or room.worth[one] >= ahead.marks[EPSILON]:
+            continue
+        if score_at(by, room.values, one * by.numbers[WIDTH]) < answer:
+            room.since[one] = _NEVER
+            ahead.marks[LOST] += room.worth[one]

@@ -47,14 +47,21 @@ def _turn(left: int, right: int, factor: int) -> int:
 
 
 @lean
-def note(seen: Sketch, stream: int, id: int, place: int) -> None:
-    """An object came in a stream; places never fall. O(1)."""
+def mixed(id: int) -> tuple[int, int]:
+    """Two numbers of 32 bits, as good as random, of an id."""
     left, right = (id >> 32) & _HALF, (id & _HALF) ^ 0x5BD1E995
     left = _turn(left, right, 0x2545F491)
     right = _turn(right, left, 0x1F4914F7)
     left = _turn(left, right, 0x27D4EB2F)
     right = _turn(right, left, 0x165667B1)
     left = _turn(left, right, 0x3C6EF35F)
+    return left, right
+
+
+@lean
+def note(seen: Sketch, stream: int, id: int, place: int) -> None:
+    """An object came in a stream; places never fall. O(1)."""
+    left, right = mixed(id)
     level = 0
     while level < LEVELS - 1 and (left >> level) & 1 == 0:
         level += 1
