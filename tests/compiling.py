@@ -12,9 +12,13 @@ import numpy as np
 
 from skyband import (
     DominatingMonitor,
+    IncompleteMonitor,
     Monitor,
     TopK,
     TopKDominating,
+    TopKIncomplete,
+    TopKTotals,
+    TotalsMonitor,
     Workload,
     WorkloadMonitor,
     last,
@@ -41,6 +45,13 @@ def compile_one(task: tuple[str, str]) -> str:
     elif family == "dominating":
         query = TopKDominating(3, [("x", "min"), ("y", "min")], window)
         DominatingMonitor(query, name).push(rng.random((400, 2)))
+    elif family == "incomplete":
+        query = TopKIncomplete(3, ["a", "b"], window)
+        ids, streams = rng.integers(0, 50, 400), rng.integers(0, 2, 400)
+        IncompleteMonitor(query, name).push(ids, streams, rng.random(400))
+    elif family == "totals":
+        monitor = TotalsMonitor(TopKTotals(3, name, window))  # type: ignore[arg-type]
+        monitor.push(rng.integers(0, 50, 400), rng.random(400))
     else:
         counts = PaneCounts(3, 2, Lives(4, 1))
         for pane in range(6):
@@ -52,9 +63,14 @@ def compile_one(task: tuple[str, str]) -> str:
 
 def main() -> None:
     """Compile all, the longest first."""
-    tasks = [("dominating", "amsa"), *(("topk", name) for name in ALGORITHMS)]
+    tasks = [
+        ("incomplete", "eaa"),
+        ("dominating", "amsa"),
+        *(("topk", name) for name in ALGORITHMS),
+    ]
     tasks += [("workload", name) for name in STRUCTURES]
     tasks += [("dominating", name) for name in DOMINATING[:2]] + [("panes", "counts")]
+    tasks += [("incomplete", "sla"), ("totals", "sum")]
     began = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for done in pool.imap_unordered(compile_one, tasks):

@@ -23,7 +23,8 @@ class Sweep(NamedTuple):
     values: Floats  # object * streams + stream: of the rows met so far; NaN if none
     since: Ints  # per object: the earliest last window of an instance that is kept
     place: Ints  # per object: where it stands in the heap
-    worth: Floats  # per object: in how many windows it is expected to be an answer
+    worth: Floats  # per object: in how many windows it is expected to be an answer,
+    rate: Floats  # and in which share of the windows for which it would have to be kept
     score: Floats  # a heap, its least score first
     owner: Ints
 
@@ -31,8 +32,9 @@ class Sweep(NamedTuple):
 def sweeping(k: int, room: int, width: int) -> Sweep:
     """Room for so many objects."""
     since, place = np.zeros(room, np.int64), np.zeros(room, np.int64)
-    worth = np.zeros(room)
-    return Sweep(np.zeros(room * width), since, place, worth, np.zeros(k), np.zeros(k, np.int64))
+    worth, rate = np.zeros(room), np.zeros(room)
+    heap = np.zeros(k), np.zeros(k, np.int64)
+    return Sweep(np.zeros(room * width), since, place, worth, rate, *heap)
 
 
 def roomier_sweep(old: Sweep, room: int, width: int) -> Sweep:
@@ -90,6 +92,7 @@ def _begin(held: Store, room: Sweep) -> None:
         room.since[one] = _NEVER
         room.place[one] = NONE
         room.worth[one] = 0.0
+        room.rate[one] = 0.0
     for at in range(held.numbers[OBJECTS] * held.by.numbers[WIDTH]):
         room.values[at] = np.nan
 
@@ -210,10 +213,11 @@ def _keep_instances(
             kept += 1
             if foreseen:
                 newest = rows.until[held.objects.newest[one]]
-                worth = expected(
+                worth, keep = expected(
                     outlook.ahead, held, one, room.values, threshold, until, newest, outlook.window
                 )
                 room.worth[one] = max(room.worth[one], worth)
+                room.rate[one] = max(room.rate[one], worth / keep)
     return kept
 
 
@@ -244,7 +248,7 @@ def _drop_unlikely(held: Store, room: Sweep, ahead: Foresight, answer: float) ->
     if not is_ready(ahead):
         return
     for one in range(held.numbers[OBJECTS]):
-        if room.since[one] == _NEVER or room.worth[one] >= ahead.marks[EPSILON]:
+        if room.since[one] == _NEVER or room.rate[one] >= ahead.marks[EPSILON]:
             continue
         if score_at(by, room.values, one * by.numbers[WIDTH]) < answer:
             room.since[one] = _NEVER

@@ -22,6 +22,8 @@ from skyband.incomplete.foresight import (
     look_ahead,
     note_answer,
     nothing_foreseen,
+    remember,
+    was_dropped,
     watch,
 )
 from skyband.incomplete.hopes import (
@@ -37,7 +39,7 @@ from skyband.incomplete.hopes import (
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.rows import batch_of
 from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
-from skyband.kernels.combine import WIDTH, Rule
+from skyband.kernels.combine import MOST, WIDTH, Rule
 from skyband.kernels.emission import Emission, Out, emission, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.objects import (
@@ -252,8 +254,11 @@ def _insert(state: State, batch: Batch, at: int, seq: int, until: int) -> None:
     if kind == CHANCES:
         learn(state.hopes, held.by, batch.stream[at], batch.id[at], until)
     elif kind == FORESIGHT:
-        watch(state.ahead, held, find(held, batch.id[at]), batch.stream[at], batch.value[at])
-        width = held.by.numbers[WIDTH]
+        one, width = find(held, batch.id[at]), held.by.numbers[WIDTH]
+        watch(state.ahead, held, one, batch.stream[at], batch.value[at])
+        if held.objects.newest[one] == NONE and was_dropped(state.ahead, batch.id[at], until):
+            for each in range(one * width, one * width + width):
+                held.objects.seen[each] = held.by.numbers[MOST]  # nothing more is hoped for
         follow_sample(state.ahead, width, batch.stream[at], batch.id[at], until)
     admit(state.seen, held, batch, at, seq, until)
     state.numbers[_UNSETTLED] += 1
@@ -271,6 +276,7 @@ def settle(state: State, window: int) -> None:
     numbers[KEPT] = sweep(held, state.room, outlook, numbers[_K], state.work)
     if state.hopes.numbers[KIND] == FORESIGHT and is_ready(state.ahead):
         account(state.ahead, window, state.error[0])
+        _remember_dropped(state)
     tidy(held)
     for one in range(held.numbers[OBJECTS]):
         rescore(held, one)
@@ -282,6 +288,16 @@ def settle(state: State, window: int) -> None:
     state.work[EVENTS] += 1
     numbers[_UNSETTLED] = 0
     numbers[_WORTH] = after * numbers[_SLACK] // _PER_CENT
+
+
+@lean
+def _remember_dropped(state: State) -> None:
+    """Note the objects of which no row is kept."""
+    held = state.held
+    for one in range(held.numbers[OBJECTS]):
+        newest = held.objects.newest[one]
+        if newest != NONE and held.rows.owner[newest] == NONE:
+            remember(state.ahead, held.objects.id[one], held.rows.until[newest])
 
 
 @lean

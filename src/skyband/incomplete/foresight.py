@@ -5,6 +5,8 @@ What is learnt, all of it in constant space, and what it is for:
     some streams comes next, how likely, and after how long;
   - a histogram of the values of each stream, apart for objects whose values were low or high so
     far;
+  - the hashes of objects that were dropped: if one comes again, what it had is lost, and it is not
+    taken for a new one;
   - the score of the last answer of the windows so far: its mean and its deviation.
 From these follows how likely an object reaches the score of an answer: a sum over the streams it
 may come in next, what it may be worth there, and so on until it has come in all of them.
@@ -41,8 +43,9 @@ _FINE = 8  # ages per octave
 _POINTS = 11  # at which the score of an answer is tried
 _REACH = 2.5  # standard deviations on both sides
 _PRIOR = 8.0  # rows after which objects of one sort are told from all others
+_GONE = 1 << 14  # slots for objects that were dropped
 _HALF_LIFE = 8  # windows
-_STEADY = 5  # windows over which the score of an answer is averaged
+_STEADY = 12  # windows over which the score of an answer is averaged
 
 _TURNS = np.linspace(-_REACH, _REACH, _POINTS)
 _WEIGHTS = np.exp(-0.5 * _TURNS**2) / np.exp(-0.5 * _TURNS**2).sum()
@@ -57,6 +60,8 @@ class Foresight(NamedTuple):
     id: Ints  # the sample: who,
     seen: Ints  # in which streams,
     last: Ints  # and until when the newest row lives
+    gone: Ints  # hashes of objects that were dropped, each in its own slot,
+    gone_until: Ints  # and until when they would have lived
     came: Floats  # per set: how often an object had come in exactly these
     next: Floats  # set * streams + stream: and came there next
     delay: Floats  # per age: returns after so long
@@ -73,13 +78,15 @@ def foresight(by: Rule, k: int, span: int, error: float, sample: int) -> Foresig
     width = len(by.high)
     sets, ages = 1 << width, int(_FINE * math.log2(span + 1.0)) + 2  # as _age tells them
     marks = np.zeros(7)
-    marks[EPSILON] = 0.2 * error * k
+    marks[EPSILON] = 0.05 * error
     numbers = np.zeros(6, np.int64)
     numbers[SPAN], numbers[K] = span, k
     return Foresight(
         np.zeros(sample, np.int64),
         np.zeros(sample, np.int64),
         np.zeros(sample, np.int64),
+        np.zeros(_GONE, np.int64),
+        np.full(_GONE, -1, np.int64),
         np.zeros(sets),
         np.zeros(sets * width),
         np.zeros(ages),
@@ -94,7 +101,7 @@ def foresight(by: Rule, k: int, span: int, error: float, sample: int) -> Foresig
 
 def nothing_foreseen() -> Foresight:
     """No room for statistics, where none are needed."""
-    empty = [np.zeros(0, np.int64)] * 3 + [np.zeros(0)] * 7
+    empty = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 7
     return Foresight._make([*empty, np.zeros(7), np.zeros(6, np.int64)])
 
 
@@ -208,6 +215,23 @@ def _thin_out(ahead: Foresight, until: int) -> None:
         if attempt == 1 or kept < len(ahead.id) or numbers[LEVEL] >= 30:
             return
         numbers[LEVEL] += 1
+
+
+@lean
+def remember(ahead: Foresight, id: int, until: int) -> None:
+    """An object is dropped whose newest row would have lived until a window. O(1)."""
+    left, right = mixed(id)
+    slot = right & (len(ahead.gone) - 1)
+    ahead.gone[slot] = left
+    ahead.gone_until[slot] = until
+
+
+@lean
+def was_dropped(ahead: Foresight, id: int, until: int) -> bool:
+    """Whether an object was dropped that would still be alive when a row comes. O(1)."""
+    left, right = mixed(id)
+    slot = right & (len(ahead.gone) - 1)
+    return ahead.gone[slot] == left and until - ahead.gone_until[slot] <= ahead.numbers[SPAN]
 
 
 @lean
@@ -360,8 +384,10 @@ def _at(table: Floats, row: int, share: float, seen: int) -> float:
 def expected(
     ahead: Foresight, held: Store, one: int, values: Floats, threshold: float, until: int,
     newest: int, window: int,
-) -> float:  # fmt: skip
+) -> tuple[float, float]:  # fmt: skip
     """In how many windows an instance is expected to be an answer until it expires.
+
+    Also tells for how many windows it has to be kept, either to be one or to know better.
 
     ``values`` are those of the instance, ``threshold`` is what k objects that outlive it have,
     ``newest`` until when its object's newest row lives. O(streams).
@@ -387,8 +413,10 @@ def expected(
     missing = 0
     for at in range(by.numbers[WIDTH]):
         missing += 1 - ((seen >> at) & 1)
-    stay = max(left - 0.5 * missing * marks[DELAY], 0.1 * left)
-    return stay * found
+    delay = marks[DELAY]
+    stay = max(left - 0.5 * missing * delay, 0.1 * left)
+    wait = left if missing == 0 else min(left, max(2.0 * delay - age, 0.2 * delay, 1.0))
+    return stay * found, wait
 
 
 @lean

@@ -29,8 +29,8 @@ class Likely(EarlyAggregation):
     error is an expectation: it holds as far as streams go on as they did, and objects come and
     score independently of each other given what is learnt.
 
-    Options: ``error`` (0.05), the share of answers that may be missed, 0 for none; ``sample`` (64),
-    objects that are followed through all streams; ``slack`` as of EAA.
+    Options: ``error`` (0.05), the share of answers that may be missed, 0 for none, as EAA;
+    ``sample`` (64), objects that are followed through all streams; ``slack`` as of EAA.
 
     Complexity: as of EAA with a larger constant; tables of O(2**streams * streams) are made for
     each thirty-second part of a window. Space: as of EAA, for fewer objects, and constant space to
@@ -56,7 +56,8 @@ class Likely(EarlyAggregation):
     def hopes(self, by: Rule) -> Hopes:
         """The highest bounds: what is surely dominated is worth nothing."""
         found = certain(by)
-        found.numbers[KIND] = FORESIGHT
+        if self.error:
+            found.numbers[KIND] = FORESIGHT
         return found
 
     def ahead(self, by: Rule) -> Foresight:
