@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skyband.datasets import cameras, dataset, flows, worldcup
-from skyband.datasets.incomplete import STREAMS, sightings
+from skyband.datasets.incomplete import sightings
 from skyband.errors import QueryError
 from tests.command_line import Runner
 
@@ -39,7 +39,7 @@ def test_sightings_come_at_most_once_in_each_stream():
     read = table("sightings", 140_000)  # three blocks
     pairs = list(zip(read.column("id").to_pylist(), read.column("stream").to_pylist(), strict=True))
     assert len(set(pairs)) == len(pairs)
-    assert set(read.column("stream").to_pylist()) == set(STREAMS)
+    assert set(read.column("stream").to_pylist()) == {"s1", "s2", "s3"}
     value = read.column("value").to_numpy()
     assert 0 <= value.min() < value.max() <= 1
 
@@ -208,6 +208,20 @@ def test_chunks_that_make_no_sense_are_refused(wrong):
 
 
 # As files
+
+
+def test_generate_shapes_sightings(capsys, monkeypatch, tmp_path):
+    run = Runner(capsys, monkeypatch)
+    out = tmp_path / "seen.csv"
+    asked = ["--rows", 100, "--streams", 2, "--xi", 1, "--memory", "1e1", "--out", out]
+    assert run("generate", "sightings", *asked).code == 0
+    rows = [line.split(",")[:2] for line in out.read_text().splitlines()[1:]]
+    assert rows == [[str(at // 2), f'"s{at % 2 + 1}"'] for at in range(100)]
+    assert "xi is 2" in run.fails("generate", "sightings", "--rows", 1, "--xi", 2, "--out", out)
+    wrong = run.fails("generate", "sightings", "--rows", 1, "--streams", 0, "--out", out)
+    assert "--streams is '0'; expected a whole number of at least 1" in wrong
+    wrong = run.fails("generate", "flows", "--rows", 1, "--memory", 5, "--out", out)
+    assert "memory is 5 for flows; expected sightings" in wrong
 
 
 def test_generate_tells_object_stream_and_value(capsys, monkeypatch, tmp_path):

@@ -90,11 +90,30 @@ def generate(
             "--dimensions", metavar="D", help="Attributes of ind, ant and cor; 4 of them."
         ),
     ] = None,
+    streams: Annotated[
+        str | None,
+        typer.Option("--streams", metavar="N", help="Streams of sightings; 3 of them."),
+    ] = None,
+    xi: Annotated[
+        float | None,
+        typer.Option(
+            "--xi",
+            metavar="P",
+            help="How likely a row of sightings is of an object that another stream has seen; 0.5.",
+        ),
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            "--memory", metavar="C", help="How many objects streams of sightings remember; 100."
+        ),
+    ] = None,
 ) -> None:
     """Write a data set to a file: seeded streams as in the papers, and small real data."""
     from skyband.cli import generate as command
 
-    command.run(name, rows, seed, out, rate, dimensions)
+    shape = {"dimensions": dimensions, "streams": streams, "xi": xi, "memory": memory}
+    command.run(name, rows, seed, out, rate, **shape)
 
 
 @app.command()

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from skyband.cli import options, progress
 from skyband.datasets import dataset, write
 from skyband.datasets.arrivals import Rate
 
 
-def run(
-    name: str, rows: str, seed: str, out: str, rate: str, dimensions: str | None = None
-) -> None:
-    """Write the first rows of a data set."""
-    width = {} if dimensions is None else {"dimensions": options.whole(dimensions, "--dimensions")}
-    found = dataset(name.lower().replace("-", "_"), **width)
+def run(name: str, rows: str, seed: str, out: str, rate: str, **shape: str | float | None) -> None:
+    """Write the first rows of a data set; ``shape`` is what some of them let people choose."""
+    given: dict[str, Any] = {
+        option: options.whole(value, f"--{option}", example=3) if isinstance(value, str) else value
+        for option, value in shape.items()
+        if value is not None
+    }
+    found = dataset(name.lower().replace("-", "_"), **given)
     count = options.whole(rows, "--rows")
     start = options.whole(seed, "--seed", least=0)
     options.choice(rate, "--rate", ("even", "bursty"))

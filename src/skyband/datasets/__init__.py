@@ -30,7 +30,7 @@ Some are incomplete streams, in which objects come in several streams, or totals
 =========  ==========================================  ==================================
 name       what                                        object, stream and value
 =========  ==========================================  ==================================
-sightings  objects that come in three streams          id, stream, value
+sightings  objects that come in some of the streams    id, stream, value
 cameras    cars that pass cameras on their routes      plate, camera, speed
 flows      traffic that passes routers                 flow, router, bytes
 worldcup   requests to the servers of a web site       client, server, bytes
@@ -41,13 +41,15 @@ A stream of any length is made in flat memory, and is the same however it is cut
 
 from __future__ import annotations
 
+from typing import Any
+
 from skyband.datasets.cameras import CAMERAS_SEEN
 from skyband.datasets.cover import COVER
 from skyband.datasets.flights import FLIGHTS
 from skyband.datasets.flows import FLOWS
 from skyband.datasets.gmti import GMTI
 from skyband.datasets.homes import HOMES
-from skyband.datasets.incomplete import SIGHTINGS
+from skyband.datasets.incomplete import sighted
 from skyband.datasets.network import NETWORK
 from skyband.datasets.planet import PLANET
 from skyband.datasets.skyline import NAMES as _SKYLINE
@@ -69,7 +71,7 @@ _DATASETS = {
         *(TIME_U, TIME_R, STOCK, TRIP, PLANET, GMTI, FLIGHTS),
         *(skyline(name) for name in _SKYLINE),
         *(COVER, HOMES, NETWORK),
-        *(SIGHTINGS, CAMERAS_SEEN, FLOWS, WORLDCUP),
+        *(sighted(), CAMERAS_SEEN, FLOWS, WORLDCUP),
     )
 }
 
@@ -77,11 +79,15 @@ NAMES: tuple[str, ...] = tuple(_DATASETS)
 """The names by which data sets are asked for."""
 
 
-def dataset(name: str, dimensions: int = USUAL) -> Dataset:
+def dataset(name: str, dimensions: int = USUAL, **how: Any) -> Dataset:
     """A data set by name; ``dimensions`` is how many attributes ``ind``, ``ant``, ``cor`` have.
 
-    Raises :class:`QueryError` for a name that is not in ``NAMES``, and for dimensions that the data
-    set does not have.
+    Of ``sightings``, ``how`` says how many ``streams`` there are (3), with which probability ``xi``
+    a row is of an object that another stream has among its last ones (0.5), and how many those are:
+    its ``memory`` (100).
+
+    Raises :class:`QueryError` for a name that is not in ``NAMES``, and for dimensions or streams
+    that the data set does not have.
 
     >>> dataset("stock").score
     'price * volume'
@@ -94,10 +100,16 @@ def dataset(name: str, dimensions: int = USUAL) -> Dataset:
         )
     if name in _SKYLINE:
         return skyline(name, dimensions)
+    if how and name != "sightings":
+        raise QueryError(
+            f"{next(iter(how))} is {next(iter(how.values()))!r} for {name}",
+            "sightings",
+            "leave it out: its streams are its own",
+        )
     if dimensions != USUAL:
         raise QueryError(
             f"dimensions is {dimensions!r} for {name}",
             f"one of {', '.join(_SKYLINE)}",
             "leave it out: its columns are its own",
         )
-    return _DATASETS[name]
+    return sighted(**how) if how else _DATASETS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +14,6 @@ from skyband.datasets.blocks import BLOCK, places
 from skyband.datasets.source import Dataset, Source
 from skyband.errors import QueryError
 from skyband.order import Floats, Ints
-
-STREAMS = ("s1", "s2", "s3")
-"""The streams of the data set ``sightings``."""
 
 _TRIES = 8  # random picks before all candidates are looked at
 _START = int(np.datetime64("2009-11-02", "us").astype(np.int64))
@@ -98,7 +96,7 @@ def _pick(chance: random.Random, recent: list[list[int]], came: list[int], strea
 
 
 class Seen(Source):
-    """Objects seen in three streams that take turns, a row a millisecond, with xi = 0.5, C = 100.
+    """Objects seen in streams that take turns, a row a millisecond.
 
     Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: those of :func:`sightings`; and
     every block of rows begins with an empty memory.
@@ -113,13 +111,18 @@ class Seen(Source):
         ]
     )
 
+    def __init__(self, streams: int, xi: float, memory: int) -> None:
+        self.names = [f"s{number}" for number in range(1, streams + 1)]
+        self.xi = xi
+        self.memory = memory
+
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
         """All columns of a block."""
-        found = _block(seed, number)
+        found = self._sightings(seed, number)
         place = places(number)
         columns = [
             pa.array(found.id + number * BLOCK),
-            pa.array(STREAMS).take(pa.array(place % len(STREAMS))),
+            pa.array(self.names).take(pa.array(place % len(self.names))),
             pa.array(found.value),
             pa.array(_START + place * _APART, self.schema.field("ts").type),
         ]
@@ -127,19 +130,23 @@ class Seen(Source):
 
     def scores(self, seed: int, number: int) -> Floats:
         """The scores of a block."""
-        return _block(seed, number).value
+        return self._sightings(seed, number).value
+
+    def _sightings(self, seed: int, number: int) -> Sightings:
+        own = seed + number * _SEEDS
+        return sightings(BLOCK, len(self.names), self.xi, self.memory, own)
 
 
-def _block(seed: int, number: int) -> Sightings:
-    return sightings(BLOCK, len(STREAMS), seed=seed + number * _SEEDS)
-
-
-SIGHTINGS = Dataset(
-    name="sightings",
-    title="SIGHTINGS: objects in unsynchronised streams",
-    description="Objects of which three streams see a value each, in no order, or do not.",
-    score="value",
-    time="ts",
-    source=Seen(),
-    seen=("id", "stream", "value"),
-)
+@cache
+def sighted(streams: int = 3, xi: float = 0.5, memory: int = 100) -> Dataset:
+    """What :func:`sightings` gives, as rows of a stream of any length."""
+    sightings(0, streams, xi, memory)  # which refuses what makes no sense
+    return Dataset(
+        name="sightings",
+        title="SIGHTINGS: objects in unsynchronised streams",
+        description="Objects of which each stream sees a value, in no order, or does not.",
+        score="value",
+        time="ts",
+        source=Seen(streams, xi, memory),
+        seen=("id", "stream", "value"),
+    )
