@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 from zlib import crc32
 
@@ -33,7 +33,7 @@ from skyband.spark.totals import processor
 from skyband.spark.totals.adding import Adding, cut_doubles
 from skyband.spark.totals.blocks import packed
 from skyband.spark.totals.pieces import double_pieces, whole_pieces
-from skyband.spark.totals.processor import TotalsKept, TotalsProcessor
+from skyband.spark.totals.processor import Remembered, TotalsKept, TotalsProcessor
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes, ranks
 from tests.oracle_totals import time_totals, total
@@ -158,11 +158,11 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
         whole, shards = seed % 3 == 0, 1 if s.changes else SHARDS
         kept = kept_of(s, by, whole, shards)
         added, told = Added(s, kept, by, whole), []
-        workers = [OrderedDict(), OrderedDict()]
+        workers = [Remembered(), Remembered(1 << 15)]
 
         def another(workers=workers, chance=chance, kept=kept):
             if chance.random() < 0.1:
-                workers[0].clear()
+                workers[0] = Remembered()
             monkeypatch.setattr(processor, "_remembered", chance.choice(workers))
             return TotalsProcessor(kept, 1)
 
@@ -217,13 +217,16 @@ def test_state_of_another_release_is_refused():
         list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early))
 
 
-def test_a_worker_forgets_the_engine_that_it_used_least_recently(monkeypatch):
+def test_a_worker_forgets_the_engine_that_it_used_least_recently():
     one = kept_of(any_stream(1), "sum", True, 2).new()
-    monkeypatch.setattr(processor, "_CACHE", 2 * one.nbytes)
-    monkeypatch.setattr(processor, "_remembered", OrderedDict())
-    for name in ("a", "b", "c", "b"):
-        processor.remember(name, one)
-    assert list(processor._remembered) == ["c", "b"]
+    found = Remembered(2 * one.nbytes)
+    for name in ("a", "b", "c"):
+        found.keep(name, one)
+    assert found.take("b") is one
+    assert found.take("b") is None
+    for name in ("b", "d"):
+        found.keep(name, one)
+    assert list(found) == ["b", "d"]
 
 
 def test_sums_of_many_huge_values_are_as_exact_as_others():

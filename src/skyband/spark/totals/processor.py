@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from skyband.spark.totals.shard import Layout, ShardTotals
 
 _PANES = "panes"
-_CACHE = 1 << 30  # bytes of engines that a worker remembers
 _TOGETHER = 100_000  # ranked rows that are handed over at once
 
 PaneBlocks = tuple[int, list[bytes]]
@@ -127,16 +126,33 @@ class TotalsKept:
         return answer_rows(answers, lambda: found.held, self.changes)
 
 
-_remembered: OrderedDict[Any, ShardTotals] = OrderedDict()
+class Remembered:
+    """Maintains engines for later micro-batches; those used least recently are forgotten first."""
+
+    def __init__(self, most: int = 512 << 20) -> None:
+        self._most = most  # bytes
+        self._engines: OrderedDict[Any, tuple[ShardTotals, int]] = OrderedDict()
+        self._held = 0
+
+    def keep(self, name: Any, found: ShardTotals) -> None:
+        """Remember an engine, if it is not too large by itself."""
+        size = found.nbytes
+        self._engines[name] = found, size
+        self._held += size
+        while self._held > self._most:
+            self._held -= self._engines.popitem(last=False)[1][1]
+
+    def take(self, name: Any) -> ShardTotals | None:
+        """An engine by its name, which is forgotten until it is kept again."""
+        found, size = self._engines.pop(name, (None, 0))
+        self._held -= size
+        return found
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._engines)
 
 
-def remember(name: Any, found: ShardTotals) -> None:
-    """Keep an engine for later micro-batches, and forget those used least recently."""
-    _remembered[name] = found
-    _remembered.move_to_end(name)
-    held = sum(one.nbytes for one in _remembered.values())
-    while held > _CACHE and len(_remembered) > 1:
-        held -= _remembered.popitem(last=False)[1].nbytes
+_remembered = Remembered()
 
 
 class TotalsProcessor(KeyProcessor):
@@ -183,7 +199,7 @@ class TotalsProcessor(KeyProcessor):
         """The engine as it was after the last micro-batch, and the panes that are stored."""
         from skyband.spark.totals.shard import DIGEST
 
-        found = _remembered.pop(name, None)  # until all went well
+        found = _remembered.take(name)
         if value is None:
             return self._kept.new(), []
         check_version(value[0])
@@ -211,7 +227,7 @@ class TotalsProcessor(KeyProcessor):
             return
         digests = b"".join(found.alive.values())
         self._state.update((STATE_VERSION, alarm, found.closed, list(found.alive), digests))
-        remember(name, found)
+        _remembered.keep(name, found)
 
 
 def by_pane(panes: list[PaneBlocks]) -> Iterator[PaneBlocks]:
