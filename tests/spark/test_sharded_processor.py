@@ -124,6 +124,7 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
         s.full = s.full and not s.changes  # what changed is told from the first window on
         query, shards, whole, algorithm = asked(s)
         monkeypatch.setattr(shard, "_TOGETHER", random.Random(seed).choice((1, 10, 1000)))
+        monkeypatch.setattr(shard, "_FAR", random.Random(seed).choice((0, 9, 1 << 30)))
         kept = kept_of(s, query, algorithm, whole, shards)
         spread, told = Spread(s, shards, whole), defaultdict(dict)
 
@@ -198,6 +199,7 @@ def test_batches_are_answered_pane_after_pane(monkeypatch):
         s.full = s.full and not s.changes
         kept = kept_of(s, query, algorithm, whole, shards)
         monkeypatch.setattr(at_once, "_TOGETHER", chance.choice((0, 3, 1000)))
+        monkeypatch.setattr(shard, "_FAR", chance.choice((0, 9, 1 << 30)))
         spread = Spread(s, shards, whole)
         spread.admitted, rows = s.rows, []
         reached = (max(at for _, _, at, _ in s.rows) + 1) // s.slide

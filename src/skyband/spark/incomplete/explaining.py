@@ -51,7 +51,8 @@ def _algorithm(question: IncompleteQuestion) -> tuple[str, tuple[str, ...]]:
 def _kept(algorithm: str, k: int) -> str:
     if algorithm in ("recompute", "sla"):
         return "every row of the window"
-    return f"rows of objects that fewer than {k:,} others are sure to outrank while they live"
+    sure = "sure" if algorithm == "eaa" else "likely"
+    return f"rows of objects that fewer than {k:,} others are {sure} to outrank while they live"
 
 
 def _values(question: IncompleteQuestion) -> str:

@@ -75,15 +75,23 @@ class Shard:
             if not len(pane.at):
                 continue
             before = self.lives.step(pane.number) - 1
+            if self.base == -FOREVER:
+                self.base = before
             if waiting and self._worth(waiting, before):
                 yield from self._push(waiting, before)
                 waiting = []
             if not waiting and before - self.base > _FAR and self.last <= before:
-                self.monitor, self.base = self.engine.new(), before  # time begins anew
+                yield from self._push([], before)
+                self._begin_anew(before)
             waiting.append(pane)
         yield from self._push(waiting, closed)
         self._done = closed
         self._forget()
+
+    def _begin_anew(self, base: int) -> None:
+        """Nothing is alive: made up times begin at zero again."""
+        self.monitor, self.base = self.engine.new(), base
+        self.made = self.at = np.empty(0, np.int64)
 
     def _worth(self, waiting: list[ShardPane], before: int) -> bool:
         """Whether panes and the windows until the next one are enough to be handed over."""
@@ -93,8 +101,8 @@ class Shard:
 
     def _push(self, panes: list[ShardPane], until: int) -> Iterator[Answer]:
         """Hand panes to the engine, and answer the windows up to this one."""
-        if panes and self.base == -FOREVER:
-            self.base = self.lives.step(panes[0].number) - 1
+        if self.base == -FOREVER:
+            return
         times = [
             begin(pane.number, self.base) + np.arange(len(pane.at), dtype=np.int64)
             for pane in panes
@@ -106,8 +114,6 @@ class Shard:
         if panes:
             self.last = self.lives.last(panes[-1].number) + int(self.engine.changes)
         until = min(until, self.last)  # beyond it, nothing is left
-        if self.base == -FOREVER:
-            return
         none = np.empty(0, np.int64)
         columns = zip(*(pane.columns for pane in panes), strict=True)
         ranked = self.engine.push(
