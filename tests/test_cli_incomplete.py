@@ -195,6 +195,15 @@ def test_algorithms_have_options(run, cars, keys):
     assert "option 'slack' for auto" in run.fails(*words, "--option", "slack=0")
 
 
+def test_approximate_answers_are_told(run, cars):
+    words = ["incomplete", cars, *ON, "--last", 6, "--slide", 2, "--format", "csv"]
+    plain = run(*words)
+    likely = run(*words, "--algorithm", "likely", "--option", "error=0")  # misses nothing
+    told = "skyband: approximate: likely may miss some of the best objects\n"
+    assert (likely.out, likely.err) == (plain.out, plain.err + told)
+    assert "error is 1" in run.fails(*words, "--algorithm", "likely", "--option", "error=1")
+
+
 def test_ids_may_be_of_any_type_and_several(run, tmp_path):
     file = tmp_path / "seen.jsonl"
     rows = [("x", 10, "s1", 0.5), ("x", 9, "s1", 0.5), ("a", 10, "s2", 0.5), ("x", 10, "s2", 0.25)]

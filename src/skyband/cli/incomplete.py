@@ -12,7 +12,7 @@ from skyband.cli import expressions, objects, options, progress, ranking, top
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import Source, literal
 from skyband.errors import DataError, QueryError
-from skyband.incomplete import ALGORITHMS
+from skyband.incomplete import ALGORITHMS, EXACT
 from skyband.incomplete.query import Bounds, Repeats, TopKIncomplete
 
 if TYPE_CHECKING:
@@ -246,10 +246,10 @@ def question(source: Source, asked: Asked) -> Question:
         f"({name} IN ({known}) OR {name} IS NULL)",
         f"CASE {name} {places} ELSE 0 END",
         sum(one.nameless for one in found if one.stream is None or one.stream in streams),
-        tuple(_notes(query, found)),
+        (*_notes(query, found), *_doubts(asked.algorithm)),
         asked.options,
     )
-    if asked.options:
+    if asked.options or asked.algorithm != "auto":
         checked.monitor()(query, asked.algorithm)  # which refuses what it does not know
     return checked
 
@@ -328,6 +328,11 @@ def _notes(query: TopKIncomplete, found: list[Found]) -> Iterator[str]:
     for name in query.streams:
         if name not in {one.stream for one in known}:
             yield f"no rows: stream {name!r}"
+
+
+def _doubts(algorithm: str) -> Iterator[str]:
+    if algorithm not in ("auto", *EXACT):
+        yield f"approximate: {algorithm} may miss some of the best objects"
 
 
 def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: str | None) -> None:
