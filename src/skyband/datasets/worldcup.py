@@ -20,7 +20,7 @@ SERVERS = 8
 CLIENTS = 2_000_000
 MATCHES = (12.5, 15.5, 19.0)  # hours of the day, in UTC, at which matches begin
 LARGEST = 4_000_000  # bytes of a response
-FULL = 300_000.0  # bytes of a chunk that count as a value of 1, as do more
+FULL = 1_000_000  # bytes of a chunk that count as a value of 1, as do more
 
 _STREAM = 18
 _PAGES = 4  # of a visit, on average
@@ -138,8 +138,9 @@ def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -
     Complexity: O(log n) a request; space for all requests.
 
     Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: the paper does not say how
-    values are normalised, nor in which order chunks arrive; here a value is the share of
-    300,000 bytes, at most 1, and rows of a chunk stand by the time of their last request.
+    values are normalised, nor in which order chunks arrive. Here a value is the logarithm of the
+    bytes, 1 for a million of them or more: as shares of the largest sum most values would be next
+    to nothing. Rows of a chunk stand by the time of their last request.
 
     >>> found = chunked(1_000, servers=3)
     >>> len(found.id), sorted(set(found.stream.tolist()))
@@ -161,7 +162,7 @@ def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -
         joined = Requests(*map(np.concatenate, zip(*parts, strict=True)))
         chunks = _added_up(joined, delta_ms * _MILLISECOND)
     chunks = Requests(*(column[:rows] for column in chunks))
-    value = np.minimum(1.0, chunks.bytes / FULL)
+    value = np.minimum(1.0, np.log1p(chunks.bytes) / np.log1p(FULL))
     return Sightings(_broken(chunks.client, chunks.server), chunks.server, value)
 
 
