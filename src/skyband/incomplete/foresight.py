@@ -50,7 +50,7 @@ _STEADY = 12  # windows over which the score of an answer is averaged
 _TURNS = np.linspace(-_REACH, _REACH, _POINTS)
 _WEIGHTS = np.exp(-0.5 * _TURNS**2) / np.exp(-0.5 * _TURNS**2).sum()
 
-MEAN, VARIANCE, WEIGHT, EPSILON, LOST, SPENT, DELAY = range(7)
+MEAN, VARIANCE, WEIGHT, EPSILON, LOST, SPENT, DELAY, NOW = range(8)
 COUNT, LEVEL, SPAN, REFRESHED, SETTLED, K = range(6)
 
 
@@ -77,7 +77,7 @@ def foresight(by: Rule, k: int, span: int, error: float, sample: int) -> Foresig
     """Nothing learnt yet; ``error`` is the share of answers that may be missed."""
     width = len(by.high)
     sets, ages = 1 << width, int(_FINE * math.log2(span + 1.0)) + 2  # as _age tells them
-    marks = np.zeros(7)
+    marks = np.zeros(8)
     marks[EPSILON] = 0.05 * error
     numbers = np.zeros(6, np.int64)
     numbers[SPAN], numbers[K] = span, k
@@ -102,7 +102,7 @@ def foresight(by: Rule, k: int, span: int, error: float, sample: int) -> Foresig
 def nothing_foreseen() -> Foresight:
     """No room for statistics, where none are needed."""
     empty = [np.zeros(0, np.int64)] * 5 + [np.zeros(0)] * 7
-    return Foresight._make([*empty, np.zeros(7), np.zeros(6, np.int64)])
+    return Foresight._make([*empty, np.zeros(8), np.zeros(6, np.int64)])
 
 
 @lean
@@ -238,6 +238,7 @@ def was_dropped(ahead: Foresight, id: int, until: int) -> bool:
 def note_answer(ahead: Foresight, score: float) -> None:
     """A window was answered; this is the score of its last answer."""
     marks = ahead.marks
+    marks[NOW] = score
     marks[WEIGHT] = marks[WEIGHT] * (1.0 - 1.0 / (_STEADY * ahead.numbers[SPAN] + 1.0)) + 1.0
     marks[MEAN] += (score - marks[MEAN]) / marks[WEIGHT]
     marks[VARIANCE] += ((score - marks[MEAN]) ** 2 - marks[VARIANCE]) / marks[WEIGHT]
@@ -403,9 +404,11 @@ def expected(
     again = ahead.again[seen]
     in_time = (now - then) / max(1.0 - again * (1.0 - now), 1e-9)
     found = 0.0
-    deviation = np.sqrt(max(marks[VARIANCE], 0.0))
+    alike = max(1.0 - 0.5 * left / span, 0.0)  # windows share rows, and so do their answers
+    mean = marks[MEAN] + alike * (marks[NOW] - marks[MEAN])
+    deviation = np.sqrt(max(marks[VARIANCE] * (1.0 - alike * alike), 0.0))
     for at in range(_POINTS):
-        goal = max(marks[MEAN] + _TURNS[at] * deviation, threshold)
+        goal = max(mean + _TURNS[at] * deviation, threshold)
         if score >= goal:
             found += _WEIGHTS[at]
         else:
