@@ -32,6 +32,7 @@ _PAPERS = {
     "mintopk": "benchmarks.papers.mintopk",
     "mtops": "benchmarks.papers.mtops",
     "dominating": "benchmarks.papers.dominating",
+    "incomplete": "benchmarks.papers.incomplete",
 }
 
 NAMES = (*_PLAIN, *(f"paper {paper}" for paper in _PAPERS))

@@ -1,0 +1,131 @@
+"""One point of a study: an algorithm over a stream, with what it keeps and what it finds."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband import IncompleteMonitor, TopKIncomplete, last
+from skyband.datasets.incomplete import Sightings, sightings
+from skyband.datasets.worldcup import chunked
+
+ALLOWED = 0.1
+"""The share of answers that ``likely`` may miss."""
+OPTIONS: dict[str, dict[str, Any]] = {
+    "sla": {},
+    "eaa": {"slack": 0},
+    "approximate": {"slack": 0},
+    "likely": {"slack": 0, "error": ALLOWED},
+}
+REMEMBERED = 240  # rows of all streams together
+
+
+@dataclass(frozen=True)
+class Point:
+    """A query and an algorithm; ``xi`` is None for the request log."""
+
+    algorithm: str
+    streams: int = 3
+    window: int = 1000
+    k: int = 10
+    xi: float | None = 0.5
+
+
+class Effort(NamedTuple):
+    """How much is read: windows to start with and to measure, from each of some seeds."""
+
+    start: int = 4
+    windows: int = 16
+    seeds: int = 4
+
+
+QUICK = Effort(2, 4, 1)
+
+
+class Cost(NamedTuple):
+    """Averages over the windows measured, as the paper defines them."""
+
+    items: float
+    instances: float | None
+    precision: float
+    relative_error: float
+    tuples_per_s: float
+
+
+@cache
+def stream(streams: int, xi: float | None, rows: int, seed: int) -> Sightings:
+    """The rows of a seed."""
+    if xi is None:
+        return chunked(rows, streams, 5_000, seed)
+    return sightings(rows, streams, xi, max(1, REMEMBERED // streams), seed)
+
+
+@cache
+def run(point: Point, effort: Effort) -> Cost:
+    """Answer after every row, and compare with what is true."""
+    found = [_one(point, effort, seed) for seed in range(1, effort.seeds + 1)]
+    instances = [cost.instances for cost in found if cost.instances is not None]
+    return Cost(
+        float(np.mean([cost.items for cost in found])),
+        float(np.mean(instances)) if instances else None,
+        float(np.mean([cost.precision for cost in found])),
+        float(np.mean([cost.relative_error for cost in found])),
+        float(np.mean([cost.tuples_per_s for cost in found])),
+    )
+
+
+def _one(point: Point, effort: Effort, seed: int) -> Cost:
+    rows = stream(point.streams, point.xi, (effort.start + effort.windows) * point.window, seed)
+    start = effort.start * point.window
+    names = [f"s{at}" for at in range(point.streams)]
+    query = TopKIncomplete(point.k, names, last(count=point.window, slide=1), repeats="none")
+    monitor = IncompleteMonitor(query, point.algorithm, options=OPTIONS[point.algorithm])
+    monitor.push(*(column[:start] for column in rows))
+    before = monitor.counters()
+    began = time.process_time()
+    found = monitor.push(*(column[start:] for column in rows))
+    seconds = time.process_time() - began
+    after = monitor.counters()
+    ids, scores = _true(point.streams, point.window, point.k, point.xi, effort, seed)
+    given, reached = _matrix(found, point.k)
+    hits = np.array([len(np.intersect1d(a, b)) for a, b in zip(ids, given, strict=True)])
+
+    def per_window(counter: str) -> float:
+        total = after[counter] * after["slides"] - before[counter] * before["slides"]
+        return total / (after["slides"] - before["slides"])
+
+    early = "objects" in after
+    return Cost(
+        per_window("objects") if early else float(point.window),
+        per_window("candidates") if early else None,
+        float(hits.mean() / point.k),
+        float(np.abs(scores - reached).mean()),
+        (len(rows.id) - start) / seconds,
+    )
+
+
+@cache
+def _true(streams: int, window: int, k: int, xi: float | None, effort: Effort, seed: int) -> Any:
+    """Objects and scores of every window, by the sorted list algorithm."""
+    rows = stream(streams, xi, (effort.start + effort.windows) * window, seed)
+    start = effort.start * window
+    names = [f"s{at}" for at in range(streams)]
+    query = TopKIncomplete(k, names, last(count=window, slide=1), repeats="none")
+    monitor = IncompleteMonitor(query, "sla")
+    monitor.push(*(column[:start] for column in rows))
+    return _matrix(monitor.push(*(column[start:] for column in rows)), k)
+
+
+def _matrix(found: Any, k: int) -> Any:
+    """Objects and scores, a row a window; what is missing is nobody, with a score of 0."""
+    ids = np.full((len(found), k), -1, np.int64)
+    scores = np.zeros((len(found), k))
+    sizes = np.diff(found.offsets)
+    at = np.arange(len(found.id)) - np.repeat(found.offsets[:-1], sizes)
+    window = np.repeat(np.arange(len(found)), sizes)
+    ids[window, at], scores[window, at] = found.id, found.score
+    return ids, scores
