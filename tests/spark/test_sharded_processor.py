@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
+from dataclasses import replace
 
 import pyarrow as pa
 import pytest
@@ -82,13 +83,19 @@ def asked(s):
         repeats=chance.choice(("max", ("sum", 20))) if least == 0.0 else "max",
         emit="changes" if s.changes else "all",
     )
-    return query, shards, chance.random() < 0.4, chance.choice(("auto", "recompute", "sla"))
+    return (
+        query,
+        shards,
+        chance.random() < 0.4,
+        chance.choice(("auto", "recompute", "sla", "likely")),
+    )
 
 
 def kept_of(s, query, algorithm, whole, shards):
     """What a processor is told of a query."""
+    options = {"error": 0} if algorithm == "likely" else None  # which makes it exact
     return ShardKept(
-        IncompleteEngine(query, algorithm),
+        IncompleteEngine(query, algorithm, options),
         Lives(s.size, s.slide),
         Clock(s.slide, s.offset, s.per_ms),
         (LongType(),) if whole else (StringType(),),
@@ -109,7 +116,7 @@ def expected(s, query, aggregation, key, watermark):
     repeats = "sum" if query.most > 1 else "max"
     low = query.low.tolist()
     found = time_incomplete(
-        rows, times, s.size, s.slide, s.k, query.combine, low, repeats, s.offset
+        rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.offset
     )
     return [
         one for one in found if one.end <= watermark and (one.end - s.offset) // s.slide >= s.begins
@@ -164,6 +171,29 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
                 for window, row in found
             ]
             assert answers == [(one.end, one.rows) for one in wanted], f"any_stream({seed})"
+
+
+def test_approximate_answers_are_never_too_high():
+    for seed in range(60):
+        s = any_stream(seed)
+        s.drain, s.changes, s.full = s.drain and not s.counted, False, False
+        query, shards, whole, _ = asked(s)
+        kept = kept_of(s, query, "approximate", whole, shards)
+        spread, told = Spread(s, shards, whole), []
+
+        def new(kept=kept):
+            return ShardProcessor(kept, 2)
+
+        watermark, _ = play_batches(s, spread, new, kept.output, told.extend)
+        scores = {}
+        for key in {row[0] for row in spread.admitted}:
+            everyone = replace(query, k=1 << 20)
+            for one in expected(s, everyone, spread, key, watermark):
+                scores |= {(key, one.end, id): score for score, id in one.rows}
+        for key, _, window, _, found, ids, *_ in told:
+            end = s.offset + window * s.slide
+            for score, id in zip(found, ids, strict=True):
+                assert score <= scores[key, end, id], f"any_stream({seed})"
 
 
 def test_numbers_tell_ids_apart_whose_hashes_are_equal():
