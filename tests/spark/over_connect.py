@@ -5,17 +5,20 @@ Everything that top_k can do, on a Connect server, against the oracle.
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, quarantined, session, top_k
 from skyband.spark.health import batch_of
 from tests import oracle
+from tests.oracle_totals import time_totals
 from tests.spark import playing
 from tests.spark.playing import SECOND
 
@@ -31,6 +34,13 @@ TIMED: dict[str, Any] = {
     "partition_by": "sector",
     "id": "id",
     "keep": ["id", "ts"],
+}
+TOTALS: dict[str, Any] = {
+    "k": 2,
+    "key": "sector",
+    "time": "ts",
+    "window": "25 seconds",
+    "slide": "10 seconds",
 }
 COUNTED = TIMED | {"k": 3, "window": 12, "slide": 5, "partition_by": None}
 
@@ -52,7 +62,31 @@ def main(home: Path) -> None:
         assert not quarantined(batch, time="ts").collect()
         assert playing.whole(drained(spark, home / "timed", source, TIMED), "sector") == timed
         assert playing.whole(drained(spark, home / "counted", source, COUNTED)) == counted
+        totals = TOTALS | {"by": F.sum(F.col("price") * 3)}
+        found = drained(spark, home / "totals", source, totals)
+        assert sorted((playing.place(r.window.end), r["rank"], r.score) for r in found) == sums(
+            rows
+        )
     print("all is as it should be")
+
+
+def sums(rows: list[dict[str, Any]]) -> list[tuple[int, int, float]]:
+    """Ends, ranks and scores of the totals asked for."""
+    names = [None, "a", "b"]
+    windows = time_totals(
+        [names.index(row["sector"]) for row in rows],
+        [math.nan if row["price"] is None else row["price"] * 3 for row in rows],
+        [row["ts"] for row in rows],
+        25 * SECOND,
+        10 * SECOND,
+        "sum",
+        2,
+    )
+    return [
+        (window.end, rank, score)
+        for window in windows
+        for rank, (score, _) in enumerate(window.rows, start=1)
+    ]
 
 
 def mistakes(rows: DataFrame) -> None:
