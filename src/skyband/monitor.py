@@ -398,6 +398,11 @@ class Monitor:
             kept = np.union1d(kept, reported.seq[: reported.size[0]])
         return np.unique(kept)
 
+    def forget(self) -> None:
+        """Let go at once of what can no longer be reported, for a smaller snapshot."""
+        if self._directory is not None:
+            self._directory.prune(self.kept())
+
     def reportable(self) -> tuple[Ints, Ints]:
         """Ids and times of the rows by which objects may still be reported (time windows)."""
         directory = self._directory

@@ -152,6 +152,7 @@ class Shard:
         """Let go of ids and times that can no longer be reported."""
         if self.base == -FOREVER:
             return
+        self.monitor.forget()
         number, time = self.monitor.reportable()
         numbers = np.unique(number)
         self._held = len(numbers)
