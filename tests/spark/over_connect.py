@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
-from skyband.spark import claim, drain, quarantined, session, top_k
+from skyband.spark import claim, drain, quarantined, session, top_k, top_k_incomplete
 from skyband.spark.health import batch_of
 from tests import oracle
+from tests.oracle_incomplete import time_incomplete
 from tests.oracle_totals import time_totals
 from tests.spark import playing
 from tests.spark.playing import SECOND
@@ -57,6 +58,7 @@ def main(home: Path) -> None:
         assert type(spark).__module__ == "pyspark.sql.connect.session"
         batch = spark.read.parquet(source)
         mistakes(batch)
+        objects(batch, rows)
         assert playing.whole(top_k(batch, **TIMED).collect(), "sector") == timed
         assert playing.whole(top_k(batch, **COUNTED).collect()) == counted
         assert not quarantined(batch, time="ts").collect()
@@ -87,6 +89,31 @@ def sums(rows: list[dict[str, Any]]) -> list[tuple[int, int, float]]:
         for window in windows
         for rank, (score, _) in enumerate(window.rows, start=1)
     ]
+
+
+def objects(rows: DataFrame, found: list[dict[str, Any]]) -> None:
+    """Objects whose values come by sector, in one DataFrame and in two."""
+    known = F.col("sector").isNotNull() & F.col("price").isNotNull()
+    rows = rows.filter(known).withColumn("name", F.concat(F.lit("o"), F.col("id") % 9))
+    asked: dict[str, Any] = {
+        "k": 3, "id": "name", "value": "price", "bounds": (0, 9), "outside": "clip", "time": "ts",
+        "window": "25 seconds", "slide": "10 seconds", "shards": 3,
+    }  # fmt: skip
+    apart = {name: rows.filter(F.col("sector") == name) for name in ("a", "b")}
+    values, times = [], []
+    for row in found:
+        if row["sector"] is not None and row["price"] is not None:
+            value = row["price"] if math.isnan(row["price"]) else min(max(row["price"], 0.0), 9.0)
+            values.append((f"o{row['id'] % 9}", "ab".index(row["sector"]), value + 0.0))
+            times.append(row["ts"])
+    windows = time_incomplete(values, times, 25 * SECOND, 10 * SECOND, 3, "sum", [0.0, 0.0])
+    wanted = sorted(playing.ranked(windows))
+    for leaders in (
+        top_k_incomplete(rows, stream="sector", streams=["a", "b"], **asked),
+        top_k_incomplete(apart, **asked),
+    ):
+        told = leaders.withColumnRenamed("name", "id").collect()
+        assert playing.whole(told) == wanted
 
 
 def mistakes(rows: DataFrame) -> None:
