@@ -8,7 +8,7 @@ What the paper leaves open, and what we take: the values are uniform, the stream
 each remembers the last 240 / n items, so that n streams remember 240 rows together (C is not
 given; this one gives EAA the sizes of Tables 1 and 2). An item is an object, of however many
 instances; so counted, EAA's sizes are the paper's. The 1998 log is a look-alike, ``worldcup``.
-``likely`` is ours, allowed to miss a tenth of the answers.
+``likely`` is ours, allowed to miss about a tenth of the answers.
 """
 
 from __future__ import annotations

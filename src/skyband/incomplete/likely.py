@@ -11,7 +11,7 @@ from typing import Any
 from skyband.errors import QueryError
 from skyband.incomplete.early import EarlyAggregation, check_streams
 from skyband.incomplete.foresight import SPENT, Foresight, foresight
-from skyband.incomplete.hopes import FORESIGHT, KIND, Hopes, certain
+from skyband.incomplete.hopes import FORESIGHT, KIND, STREAMS, Hopes, certain
 from skyband.incomplete.query import TopKIncomplete
 from skyband.kernels.combine import Rule
 from skyband.topk.algorithm import Setting
@@ -30,7 +30,8 @@ class Likely(EarlyAggregation):
     score independently of each other given what is learnt.
 
     Options: ``error`` (0.05), the share of answers that may be missed, 0 for none, as EAA;
-    ``sample`` (64), objects that are followed through all streams; ``slack`` as of EAA.
+    ``sample`` (64, or four times the number of sets of streams), objects that are followed through
+    all streams; ``slack`` as of EAA.
 
     Complexity: as of EAA with a larger constant; tables of O(2**streams * streams) are made for
     each thirty-second part of a window. Space: as of EAA, for fewer objects, and constant space to
@@ -46,7 +47,7 @@ class Likely(EarlyAggregation):
             raise QueryError(
                 f"error is {error!r}", "the share of answers that may be missed", "write error=0.05"
             )
-        sample = setting.options.get("sample", 64)
+        sample = setting.options.get("sample", max(64, 4 << min(len(query.streams), STREAMS)))
         if not isinstance(sample, int) or isinstance(sample, bool) or not 1 <= sample <= 1 << 20:
             raise QueryError(f"sample is {sample!r}", "a number of objects", "leave it out")
         check_streams(query, self.name)
