@@ -55,7 +55,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
         "expression over ts",
         "",
     ),
-    "score of all rows": ({"by": "sum(price)"}, QueryError, "sum(price)", "expression over", ""),
+    "score of all rows": ({"by": "sum(price)"}, QueryError, "sum(price)", "score for each row", ""),
     "score that makes rows": (
         {"by": "explode(array(1, 2))"},
         QueryError,
