@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.foresight import EPSILON, LOST, Foresight, expected, is_ready, streams_seen
+from skyband.incomplete.foresight import EPSILON, LOST, Foresight, streams_seen
 from skyband.incomplete.hopes import CERTAIN, FORESIGHT, KIND, Hopes, hoped
+from skyband.incomplete.learning import is_ready
+from skyband.incomplete.reach import expected
 from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, ROUNDING, WIDTH, join, score_at
 from skyband.kernels.jit import lean
 from skyband.kernels.objects import FIRST, LAST, NONE, OBJECTS, Store

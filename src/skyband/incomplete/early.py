@@ -14,18 +14,7 @@ from skyband.errors import QueryError
 from skyband.incomplete.checking import window_rows
 from skyband.incomplete.dominance import Outlook, Sweep, roomier_sweep, sweep, sweeping
 from skyband.incomplete.foresight import REFRESHED as FORESEEN
-from skyband.incomplete.foresight import (
-    Foresight,
-    account,
-    follow_sample,
-    is_ready,
-    look_ahead,
-    note_answer,
-    nothing_foreseen,
-    remember,
-    was_dropped,
-    watch,
-)
+from skyband.incomplete.foresight import Foresight, nothing_foreseen
 from skyband.incomplete.hopes import (
     CHANCES,
     FORESIGHT,
@@ -36,7 +25,17 @@ from skyband.incomplete.hopes import (
     learn,
     refresh,
 )
+from skyband.incomplete.learning import (
+    account,
+    follow_sample,
+    is_ready,
+    note_answer,
+    remember,
+    was_dropped,
+    watch,
+)
 from skyband.incomplete.query import TopKIncomplete
+from skyband.incomplete.reach import look_ahead
 from skyband.incomplete.rows import batch_of
 from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
 from skyband.kernels.combine import MOST, WIDTH, Rule
