@@ -42,7 +42,7 @@ class Totals:
     def sized(cls, quick: bool, rows: int | None = None) -> Totals:
         """Over 2x10^7 rows, or fewer."""
         if quick:
-            return cls(rows or 2_000_000, 5_000, 60, (1, 10, 60), 1)
+            return cls(rows or 4_000_000, 10_000, 60, (1, 10, 60), 1)
         return cls(rows or 20_000_000)
 
     def collect(self) -> list[Record]:

@@ -32,6 +32,7 @@ from skyband.spark.sharded.merging import best
 from skyband.spark.totals import processor
 from skyband.spark.totals.adding import Adding, cut_doubles
 from skyband.spark.totals.blocks import packed
+from skyband.spark.totals.partials import EXACT
 from skyband.spark.totals.pieces import double_pieces, whole_pieces
 from skyband.spark.totals.processor import Remembered, TotalsKept, TotalsProcessor
 from skyband.totals.query import BYS, TopKTotals
@@ -252,3 +253,35 @@ def test_sums_of_many_huge_values_are_as_exact_as_others():
         for at in range(3):
             whole = sum(int(part[at]) * u for part, u in zip(parts, unit, strict=True))
             assert sum(map(int, found.value[found.row == at].tolist())) == whole
+
+
+@pytest.mark.parametrize(("held", "most"), [("ints", 2**31), ("longs", 2**63 - 1)])
+def test_whole_numbers_are_added_up_by_key_and_pane(held, most):
+    chance = random.Random(most)
+    rows = [
+        (chance.choice("ab"), chance.randrange(40), chance.choice([None, most, -most, 7, 1 - most]))
+        for _ in range(500)
+    ]
+    wanted = defaultdict(int)
+    for key, at, value in rows:
+        if value is not None:
+            wanted[key, 2 * (at // 10 + 1)] += value
+    key, at, value = zip(*rows, strict=True)
+    batch = pa.RecordBatch.from_pydict(
+        {"shard": pa.array([0] * 500, pa.int32()), "kept_0": key, AT: at, EXACT: value}
+    )
+    adding = Adding(("shard",), ("kept_0",), held, "sum", 10, 0, 0)
+    empty, block = adding.blocks(iter([batch]))
+    assert empty["block"].null_count == len(empty) == 1
+    schema = pa.schema([(AT, pa.int64()), ("kept_0", pa.string())])
+    parts = [f"part_{i}" for i in range(2 if held == "longs" else 1)]
+    for name in parts:
+        schema = schema.append(pa.field(name, pa.int64()))
+    found = {}
+    for pane, data in zip(block["pane"].to_pylist(), block["block"].to_pylist(), strict=True):
+        own = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+        pieces = whole_pieces([own[name].to_numpy() for name in parts])
+        for row, piece in zip(pieces.row.tolist(), pieces.value.tolist(), strict=True):
+            name = own["kept_0"][row].as_py(), pane
+            found[name] = found.get(name, 0) + int(piece)
+    assert found == wanted

@@ -59,7 +59,7 @@ class Adding:
         """Blocks of rows, and an empty one of the newest row that adds to nothing, if any."""
         import pyarrow.compute as pc
 
-        ranked = pc.is_valid(rows[SCORE])
+        ranked = pc.is_valid(rows[self.value])
         others = rows.filter(pc.invert(ranked))
         cut = Cut(self.names)
         if others.num_rows:  # it moves the watermark all the same
@@ -70,6 +70,11 @@ class Adding:
         if rows.num_rows:
             (batch,) = rows.combine_chunks().to_batches()
             yield cut.cut(self.added(batch))
+
+    @property
+    def value(self) -> str:
+        """The column that is added up."""
+        return EXACT if self.held in ("ints", "longs") else SCORE
 
     def panes(self, at: Ints) -> Ints:
         """The pane number of each row, as ``aggregation.pane_number`` tells it."""
@@ -89,16 +94,14 @@ class Adding:
         columns: dict[str, Any] = {}
         same = [pa.array(self.panes(at)), *(rows.column(n) for n in (*self.names[:-1], *self.key))]
         if self.held == "doubles":
-            bucket, parts = cut_doubles(rows.column(SCORE).to_numpy())
+            bucket, parts = cut_doubles(rows.column(self.value).to_numpy())
             columns |= {f"part_{i}": part for i, part in enumerate(parts)}
             same.append(pa.array(bucket))
-        elif self.held == "ints":
-            columns["part_0"] = rows.column(EXACT)
         elif self.held == "longs":
-            exact = rows.column(EXACT).to_numpy()
+            exact = rows.column(self.value).to_numpy()
             columns |= {"part_0": exact >> _PART, "part_1": exact & ((1 << _PART) - 1)}
-        elif self.held == "extremes":
-            columns["part_0"] = rows.column(SCORE)
+        elif self.held in ("ints", "extremes"):
+            columns["part_0"] = rows.column(self.value)
         parts_by = self.by if self.held == "extremes" else "sum"
         wanted = [("first", "min"), (AT, "max"), *((name, parts_by) for name in columns)]
         if self.by in ("count", "mean"):

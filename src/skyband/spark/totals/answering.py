@@ -12,7 +12,7 @@ from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from skyband.query import TimeWindow
 from skyband.spark import aggregation, draining, output, quarantine
-from skyband.spark.aggregation import AT, LABEL, SCORE
+from skyband.spark.aggregation import AT, LABEL
 from skyband.spark.candidates import Lives
 from skyband.spark.sharded.merging import merged
 from skyband.spark.sharded.panes import names_of, spread
@@ -47,7 +47,6 @@ def _added_up(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
     """Panes of a stream: added up by its tasks, closed by the watermark."""
     names, window = names_of(question), question.query.window
     key = [f"kept_{i}" for i in range(len(question.kept))]
-    exact = [] if question.exact is None else [EXACT]
     adding = Adding(
         tuple(names),
         tuple(key),
@@ -57,7 +56,7 @@ def _added_up(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
         window.size % window.slide,
         question.offset,
     )
-    blocks = _mapped(rows.select(*names, *key, AT, SCORE, *exact), adding, names)
+    blocks = _mapped(rows.select(*names, *key, AT, adding.value), adding, names)
     step = F.shiftright("pane", 1) * F.lit(window.slide) + F.lit(question.offset)
     panes = _without_mark(
         aggregation.watermarked(blocks.withColumn(LABEL, step), question), question
