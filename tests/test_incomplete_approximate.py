@@ -128,7 +128,7 @@ def test_values_that_go_together_keep_the_error():
 @pytest.mark.compiled
 def test_ours_finds_most_with_fewer_objects_than_the_papers():
     rows = sightings(20_000, 3, 0.5, 80, 1)
-    share, ours = followed(rows, of_width(3), "likely", error=0.1, slack=0)
+    share, ours = followed(rows, of_width(3), "likely", error=0.05, slack=0)
     papers, theirs = followed(rows, of_width(3), "approximate", slack=0)
     _, exact = followed(rows, of_width(3), "eaa", slack=0)
     assert share >= 0.95
