@@ -51,6 +51,10 @@ STYLES: dict[str, tuple[str, str]] = {
     "ahba 0.99": ("#56B4E9", "s"),
     "amsa": ("#555555", "X"),
     "contenders": ("#0072B2", "o"),
+    "sla": ("#000000", "*"),
+    "eaa": ("#009E73", "^"),
+    "approximate": ("#E69F00", "v"),
+    "likely": ("#0072B2", "o"),
 }
 
 

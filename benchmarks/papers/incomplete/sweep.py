@@ -124,6 +124,7 @@ class Sweep:
                     report.curve(panel, x, [r[metric] for r in mine], algorithm)
                     paper = [r[f"published_{metric}"] for r in mine]
                     report.curve(panel, x, paper, algorithm, published=True)
+                panel.set_xticks(sorted({r[self.axis] for r in own}))
                 panel.set_xlabel(AXES[self.axis])
                 panel.set_ylabel(LABELS[metric])
                 panel.set_ylim(bottom=0)
