@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, LongType, StructField, StructType
+from pyspark.sql.types import BinaryType, DoubleType, FloatType, LongType, StructField, StructType
 
 from skyband.query import TimeWindow
 from skyband.spark import aggregation, draining, output, quarantine
@@ -32,7 +32,7 @@ def answer_totals(
     ``counts`` learns what was read of a batch and what could not be ranked.
     """
     exact = () if question.exact is None else (question.exact.alias(EXACT),)
-    placed = aggregation.placed(df, question, more=exact)
+    placed = _one_zero(aggregation.placed(df, question, more=exact), question)
     rows = quarantine.admitted(placed, question, counts)
     if df.isStreaming and question.asked.drain is not None:
         rows = draining.drainable(rows, question, question.asked.drain)
@@ -41,6 +41,21 @@ def answer_totals(
     panes = _added_up(rows, question) if added else _added_by_spark(rows, question)
     answers = processor.answered(panes, kept_of(question), names_of(question))
     return output.ranked(merged(answers, kept_of(question), len(question.keys)), question)
+
+
+def _one_zero(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
+    """Rows whose keys are equal where Spark's groups are: there is one zero, and one NaN."""
+    floats = [
+        (f"kept_{i}", column.type)
+        for i, column in enumerate(question.kept)
+        if isinstance(column.type, (DoubleType, FloatType))
+    ]
+    return rows.withColumns(
+        {
+            name: F.nanvl(F.col(name), F.lit(float("nan")).cast(type)) + F.lit(0.0).cast(type)
+            for name, type in floats
+        }
+    )
 
 
 def _added_up(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
