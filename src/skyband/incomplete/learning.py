@@ -40,14 +40,7 @@ def watch(ahead: Foresight, held: Store, one: int, stream: int, value: float) ->
     ahead.values[(SORTS * width + stream) * BINS + bin] += 1.0
     if held.objects.newest[one] == NONE:
         return
-    values = held.values
-    for at in range(width):
-        values[at] = np.nan
-    row = held.objects.oldest[one]
-    while row != NONE:
-        values[held.rows.stream[row]] = held.rows.value[row]
-        row = held.rows.after[row]
-    sort = sort_of(by, values, 0)
+    sort = sort_of(by, held.objects.value, one * width)
     ahead.values[(sort * width + stream) * BINS + bin] += 1.0
 
 

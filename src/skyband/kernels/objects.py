@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.combine import WIDTH, Rule, join, score_at
+from skyband.kernels.combine import ADD, REPEATS, WIDTH, Rule, join, score_at
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 
@@ -49,6 +49,7 @@ class Objects(NamedTuple):
     listed: Ints  # whether it is in the view of the best
     score: Floats
     seen: Ints  # object * streams + stream: rows so far, while it lives
+    value: Floats  # object * streams + stream: what its rows are worth together; NaN if none
 
 
 class Store(NamedTuple):
@@ -69,7 +70,9 @@ def store(by: Rule, room: int) -> Store:
     ints = [np.zeros(room, np.int64) for _ in range(10)]
     return Store(
         Rows._make([*ints[:5], np.zeros(room)]),
-        Objects._make([*ints[5:9], np.zeros(room), np.zeros(room * width, np.int64)]),
+        Objects._make(
+            [*ints[5:9], np.zeros(room), np.zeros(room * width, np.int64), np.zeros(room * width)]
+        ),
         np.zeros(_slots(room), np.int64),
         by,
         np.zeros(width),
@@ -130,12 +133,13 @@ def _forget_rows(held: Store, one: int) -> None:
     held.objects.score[one] = -np.inf
     for at in range(one * width, one * width + width):
         held.objects.seen[at] = 0
+        held.objects.value[at] = np.nan
 
 
 @lean
 def append(held: Store, one: int, stream: int, value: float, seq: int, until: int) -> None:
-    """Add a row, newer than all others, to an object. O(rows of the object + streams)."""
-    rows, objects = held.rows, held.objects
+    """Add a row, newer than all others, to an object. O(streams)."""
+    rows, objects, by = held.rows, held.objects, held.by
     new = held.numbers[LAST]
     held.numbers[LAST] = new + 1
     rows.seq[new] = seq
@@ -149,36 +153,44 @@ def append(held: Store, one: int, stream: int, value: float, seq: int, until: in
     else:
         rows.after[objects.newest[one]] = new
     objects.newest[one] = new
-    objects.seen[one * held.by.numbers[WIDTH] + stream] += 1
-    rescore(held, one)
+    base = one * by.numbers[WIDTH]
+    objects.seen[base + stream] += 1
+    objects.value[base + stream] = join(by, objects.value[base + stream], value)
+    objects.score[one] = score_at(by, objects.value, base)
 
 
 @lean
 def drop_oldest(held: Store) -> int:
-    """The oldest row has expired; returns its object. O(rows of the object + streams)."""
-    gone = held.numbers[FIRST]
+    """The oldest row has expired; returns its object.
+
+    O(streams), and O(rows of the object) if the row counted.
+    """
+    gone, by = held.numbers[FIRST], held.by
     held.numbers[FIRST] = gone + 1
     one = held.rows.owner[gone]
     held.objects.oldest[one] = held.rows.after[gone]
     if held.objects.oldest[one] == NONE:
         _forget_rows(held, one)
-    else:
+        return one
+    worth = held.objects.value[one * by.numbers[WIDTH] + held.rows.stream[gone]]
+    if by.numbers[REPEATS] == ADD or not held.rows.value[gone] < worth:
         rescore(held, one)
     return one
 
 
 @lean
 def rescore(held: Store, one: int) -> None:
-    """Compute the score of an object from its rows, oldest first."""
-    rows, values, by = held.rows, held.values, held.by
-    for at in range(by.numbers[WIDTH]):
+    """Compute the score of an object from its rows, oldest first. O(rows of the object)."""
+    rows, by, values = held.rows, held.by, held.objects.value
+    base = one * by.numbers[WIDTH]
+    for at in range(base, base + by.numbers[WIDTH]):
         values[at] = np.nan
     row = held.objects.oldest[one]
     while row != NONE:
-        stream = rows.stream[row]
-        values[stream] = join(by, values[stream], rows.value[row])
+        at = base + rows.stream[row]
+        values[at] = join(by, values[at], rows.value[row])
         row = rows.after[row]
-    held.objects.score[one] = score_at(by, values, 0)
+    held.objects.score[one] = score_at(by, values, base)
 
 
 @lean
@@ -236,6 +248,7 @@ def _move_objects(held: Store) -> None:
         objects.score[to] = objects.score[one]
         for at in range(width):
             objects.seen[to * width + at] = objects.seen[one * width + at]
+            objects.value[to * width + at] = objects.value[one * width + at]
         objects.oldest[to] = NONE
         objects.newest[to] = NONE
         to += 1
