@@ -312,3 +312,56 @@ def test_mistakes_in_rows_are_told():
         IncompleteMonitor(5)
     with pytest.raises(QueryError, match="option 'x'"):
         IncompleteMonitor(query, options={"x": 1})
+
+
+def test_broken_promises_are_counted():
+    query = TopKIncomplete(2, ["a", "b"], last(count=10), repeats="none")
+    for algorithm in ("sla", "eaa"):
+        monitor = IncompleteMonitor(query, algorithm)
+        monitor.push([1, 1, 2, 1], ["a", "b", "a", "a"], [0.1, 0.2, 0.3, 0.4])
+        assert monitor.counters()["broken_promises"] == 1
+    monitor = IncompleteMonitor(replace(query, repeats="max"), "eaa")
+    monitor.push([1, 1], ["a", "a"], [0.1, 0.2])
+    assert monitor.counters()["broken_promises"] == 0
+
+
+def test_rows_that_are_refused_are_not_counted_as_clipped():
+    query = TopKIncomplete(2, ["a"], last(time=10), outside="clip")
+    monitor = IncompleteMonitor(query)
+    with pytest.raises(DataError):
+        monitor.push([1, 2], "a", [0.5, 7.0], times=[1])
+    assert monitor.clipped == 0
+    monitor.push([1, 2], "a", [0.5, 7.0], times=[1, 2])
+    assert monitor.clipped == 1
+
+
+@pytest.mark.parametrize(
+    ("combine", "told"),
+    [
+        (lambda values: 1 // 0, "combine failed: ZeroDivisionError"),
+        (lambda values: np.where(values[:, 0] == 0.5, np.nan, 1.0), "combine gave NaN"),
+    ],
+)
+def test_functions_that_fail_are_told(combine, told):
+    def asked():
+        query = TopKIncomplete(1, ["a"], last(count=1), combine)
+        return IncompleteMonitor(query).push([1], "a", [0.5])
+
+    with pytest.raises(QueryError, match=told):
+        asked()
+
+
+def test_queries_can_be_told_apart_by_hash():
+    one, two = (TopKIncomplete(k, ["a"], last(count=5)) for k in (1, 2))
+    assert len({one, two, TopKIncomplete(1, ["a"], last(count=5))}) == 2
+
+
+def test_streams_may_be_an_array_and_weights_no_set():
+    assert TopKIncomplete(1, np.array(["a", "b"]), last(count=5)).streams == ("a", "b")
+    with pytest.raises(QueryError, match="combine"):
+        TopKIncomplete(1, ["a", "b"], last(count=5), {1.0, 2.0})
+    monitor = IncompleteMonitor(TopKIncomplete(1, ["a", "b"], last(count=5)))
+    with pytest.raises(DataError, match="different lengths"):
+        monitor.push([1, 2], [["a"], ["b", "a"]], [0.1, 0.2])
+    with pytest.raises(QueryError, match="options"):
+        IncompleteMonitor(TopKIncomplete(1, ["a"], last(count=5)), "eaa", options=["slack"])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
-from skyband.kernels.sketch import distinct, in_all, note_all, sketch
+from skyband.kernels.sketch import distinct, note_all, sketch
 
 MAPS = 64
 ERROR = 0.65 / MAPS**0.5
@@ -17,6 +19,16 @@ def noted(ids, streams=None, maps=MAPS, width=1):
     streams = np.zeros(len(ids), np.int64) if streams is None else np.asarray(streams, np.int64)
     note_all(seen, streams, ids, np.arange(len(ids), dtype=np.int64))
     return seen
+
+
+def in_all(seen, streams, since):
+    """About how many objects came in each of these streams: unions, added and taken away."""
+    found = 0.0
+    for size in range(1, len(streams) + 1):
+        for some in combinations(streams, size):
+            sign = 1.0 if size % 2 else -1.0
+            found += sign * distinct(seen, sum(1 << stream for stream in some), since)
+    return max(found, 0.0)
 
 
 def test_nothing_counts_as_nothing():

@@ -410,3 +410,15 @@ def test_ties_by_arrival_rank_the_later_row_first():
         assert found.id.tolist() == wanted
     with pytest.raises(QueryError, match="ties"):
         TotalsMonitor(query, options={"ties": "age"})
+
+
+def test_keys_that_are_far_apart_rank_by_their_size():
+    """Differences of such keys do not fit into 64 bits."""
+    keys = np.array([2**63 - 6, -(2**63), -(2**63) + 12, 2**63 - 1], np.int64)
+    for order in ([0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2]):
+        for emit in ("all", "changes"):
+            query = TopKTotals(4, "count", last(time=10), emit)
+            monitor = TotalsMonitor(query)
+            monitor.push(keys[order], times=[3, 3, 3, 3])
+            found = next(iter(monitor.finish()))
+            assert found.id.tolist() == sorted(keys.tolist(), reverse=True)

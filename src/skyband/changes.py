@@ -76,7 +76,7 @@ class Changes:
         ranks = np.concatenate([rank[stays], np.zeros(len(left), np.int64)])
         was = np.concatenate([previous[stays], left + 1])
         # as one ranking, with each row that left where it would stand
-        order = np.lexsort((-columns[1], -columns[0]))
+        order = np.lexsort((~columns[1], -columns[0]))  # ~ also turns the least number round
         score, seq, at, id = (column[order] for column in columns)
         return (score, seq, at, id), ranks[order], was[order]
 

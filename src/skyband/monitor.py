@@ -56,6 +56,10 @@ class Monitor:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self._check(query)
+        if options is not None and not isinstance(options, Mapping):
+            raise QueryError(
+                f"options are {options!r}", "options by name", "write options={'name': value}"
+            )
         window = query.window
         timed = isinstance(window, TimeWindow)
         if delay is not None and not timed:

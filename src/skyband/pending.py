@@ -96,7 +96,7 @@ class Pending:
         if len(self.time):
             self.pruned = max(self.pruned, int(self.time.max()) + 1)
         enter, leave = panes.first_windows(self.time), panes.last_windows(self.time)
-        order = np.lexsort((-self.id, -self.time, -self.score, leave, enter))
+        order = np.lexsort((~self.id, ~self.time, -self.score, leave, enter))
         fresh = np.ones(len(order), dtype=np.bool_)
         fresh[1:] = (np.diff(enter[order]) != 0) | (np.diff(leave[order]) != 0)
         begin = np.flatnonzero(fresh)

@@ -17,9 +17,10 @@ from skyband import TopKTotals, TotalsMonitor, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k
 from skyband.spark.totals.adding import cut_doubles
-from skyband.spark.totals.aggregate import aggregate, parsed
+from skyband.spark.totals.aggregate import aggregate
 from skyband.spark.totals.partials import BUCKET, SCORE, _bucket, _cut
 from skyband.spark.totals.pieces import Pieces, double_pieces
+from skyband.totals.aggregate import parsed
 from tests.oracle_totals import exact_sum, time_totals
 from tests.spark import playing
 from tests.spark.playing import SECOND

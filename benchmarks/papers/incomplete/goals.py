@@ -14,7 +14,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.papers.incomplete.running import QUICK, Effort, Point, run
-from benchmarks.papers.incomplete.sweep import printed
+from benchmarks.papers.incomplete.sweep import METRICS, printed
 from benchmarks.study import main
 from skyband import IncompleteMonitor, TopKIncomplete, last
 from skyband.datasets.incomplete import Sightings, sightings
@@ -138,6 +138,8 @@ def _record(point: Point, goal: str, wanted: str, measured: float, met: bool | N
         "k": point.k,
         "xi": point.xi,
         "algorithm": point.algorithm,
+        **{name: measured if name in goal else None for name in METRICS},
+        "tuples_per_s": measured if "tuples" in goal else None,
         "goal": goal,
         "wanted": wanted,
         "measured": measured,

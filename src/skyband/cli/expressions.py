@@ -39,10 +39,10 @@ class Time:
     integers: bool | None
 
 
-def score(source: Source, text: str, option: str = "--by", way: str = "") -> str:
+def score(source: Source, text: str, option: str = "--by", way: str = "", before: str = "") -> str:
     """The SQL of ``--by``, or of another option, which must be one number per row.
 
-    ``way`` is what follows the expression on the command line.
+    ``before`` and ``way`` are what surrounds the expression on the command line.
     """
     sql = _scalar(source, text, option)
     if sql is None:
@@ -54,7 +54,7 @@ def score(source: Source, text: str, option: str = "--by", way: str = "") -> str
     numbers = {"VARCHAR": f"TRY_CAST({text} AS DOUBLE)", "BOOLEAN": f"CAST({text} AS INTEGER)"}
     turned = f"epoch({text})" if _MOMENTS.fullmatch(found) else numbers.get(found)
     if turned is not None:
-        fix = f"turn it into a number: {option} {quote(turned + way)}"
+        fix = f"turn it into a number: {option} {quote(before + turned + way)}"
     raise DataError(f"{option} {text!r} is of type {found}", "a number", fix)
 
 

@@ -178,7 +178,12 @@ def _repeats(text: str) -> Repeats:
             "max, none, or sum and how many there are at most",
             "write --repeats max, or --repeats sum:3",
         )
-    return "sum", options.whole(most, "--repeats sum:", example=3)
+    try:
+        return "sum", options.whole(most, "--repeats sum")
+    except QueryError:
+        raise QueryError(
+            f"--repeats is {text!r}", "how many there are at most", "write --repeats sum:3"
+        ) from None
 
 
 @dataclass(frozen=True)

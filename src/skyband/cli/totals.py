@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from skyband.cli import expressions, objects, options, progress, ranking, top
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import Source
 from skyband.errors import QueryError
-from skyband.totals.query import By, TopKTotals
+from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
+from skyband.totals.query import TopKTotals
 
 if TYPE_CHECKING:
     from skyband.query import Window
     from skyband.totals.monitor import TotalsMonitor
-
-_CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
-_KINDS: dict[str, By] = {
-    "sum": "sum",
-    "count": "count",
-    "max": "max",
-    "min": "min",
-    "mean": "mean",
-    "avg": "mean",
-}
-
-
-class Aggregate(NamedTuple):
-    """A total: of which kind, and of which expression; ``*`` for rows whatever they hold."""
-
-    kind: By
-    of: str
 
 
 @dataclass(frozen=True)
@@ -54,28 +37,20 @@ def asked(
 ) -> Asked:
     """Check what the options ask for, before any file is opened."""
     total = aggregate(by)
-    query = TopKTotals(
-        options.whole(k, "--k", example=10), total.kind, window, options.emitted(emit)
-    )
-    return Asked(by, time, partition_by or [], "auto", query, key, total.of)
+    query = TopKTotals(options.whole(k, "--k", example=10), total.by, window, options.emitted(emit))
+    return Asked(by, time, partition_by or [], "auto", query, key, total.value or "*")
 
 
 def aggregate(by: str | None) -> Aggregate:
     """The parts of a total such as ``sum(bytes)``."""
-    call = _CALL.fullmatch(by or "")
-    kind = None if call is None else _KINDS.get(call[1].lower())
-    if call is None or kind is None or not call[2].strip():
+    found = None if by is None else parsed(by)
+    if found is None:
         raise QueryError(
             "--key without --by" if by is None else f"--by is {by!r}",
-            "sum, count, max, min or mean of an expression",
+            EXPECTED,
             "write --by 'sum(bytes)', or --by 'count(*)'",
         )
-    of = call[2].strip()
-    if of == "*" and kind != "count":
-        raise QueryError(f"--by is {by!r}", "an expression", "write --by 'sum(bytes)'")
-    if re.match(r"distinct\b", of, re.IGNORECASE):
-        raise QueryError(f"--by is {by!r}", "a total of all rows", "leave DISTINCT out")
-    return Aggregate(kind, of)
+    return found
 
 
 @dataclass(frozen=True)
@@ -98,7 +73,7 @@ def question(source: Source, asked: Asked) -> Question:
     elif asked.query.by == "count":
         value = expressions.presence(source, asked.of)
     else:
-        value = expressions.score(source, asked.of)
+        value = expressions.score(source, asked.of, way=")", before=f"{asked.query.by}(")
     apart = expressions.keys(source, asked.key, "--key")
     time, keys = top.time_and_keys(source, asked.time, asked.query.window, asked.partition_by)
     return Question(asked.query, asked.algorithm, value, time, keys, tuple(apart))

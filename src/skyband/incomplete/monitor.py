@@ -117,9 +117,14 @@ class IncompleteMonitor(Monitor):
             raise DataError("ids, streams or values are missing", "all three", "push(ids, ...)")
         if ids is None:
             ids, streams, values = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        return super().push(
-            values, ids=ids, attributes=(streams, ids), times=times, watermark=watermark
-        )
+        clipped = self.clipped
+        try:
+            return super().push(
+                values, ids=ids, attributes=(streams, ids), times=times, watermark=watermark
+            )
+        except DataError:
+            self.clipped = clipped  # nothing was taken in
+            raise
 
     def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
         """Streams and ids, values within the bounds, and where they are NULL."""
@@ -192,7 +197,10 @@ def stream_column(values: Any, rows: int, streams: tuple[str, ...]) -> Ints:
         values = values.to_pylist()
     if isinstance(values, Sequence) and any(value is None for value in values):
         raise DataError("a stream is NULL", f"one of {', '.join(streams)}")
-    column = np.asarray(values)
+    try:
+        column = np.asarray(values)
+    except ValueError:
+        raise DataError("streams of different lengths", "a stream per row") from None
     if column.shape != (rows,):
         raise DataError(f"{column.size} streams for {rows} rows", "a stream per row")
     if not rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -38,8 +38,8 @@ class TopKIncomplete:
     ``repeats`` says what becomes of several values of an object in one stream and window:
     ``"max"`` takes the largest; ``("sum", m)`` adds them up, and promises at most ``m`` of them
     while the object lives; ``"none"`` promises that there is only one while it lives, so that
-    fewer objects need to be kept (should there be more, the largest counts, and objects may be
-    missed).
+    fewer objects need to be kept. Should there be more than was promised, they count, but objects
+    may be missed; ``counters()["broken_promises"]`` tells how often that was seen.
 
     One total order: higher score, then the object whose newest attribute within the window is
     newer, then the larger id.
@@ -53,7 +53,7 @@ class TopKIncomplete:
     streams: Sequence[str]
     window: Window
     combine: Combine = "sum"
-    bounds: Bounds | Mapping[str, Bounds] = (0.0, 1.0)
+    bounds: Bounds | Mapping[str, Bounds] = field(default=(0.0, 1.0), hash=False)
     outside: Literal["error", "clip"] = "error"
     repeats: Repeats = "max"
     emit: Emit = "all"
@@ -142,18 +142,30 @@ class TopKIncomplete:
 
 
 def _own_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:
-    found = np.asarray(function(values), dtype=np.float64)
+    try:
+        found = np.asarray(function(values), dtype=np.float64)
+    except Exception as error:
+        raise QueryError(
+            f"combine failed: {type(error).__name__}: {error}",
+            "a function that gives a score per row of any matrix within the bounds",
+        ) from error
     if found.shape != (len(values),):
         raise QueryError(
             f"combine gave an array of shape {found.shape} for {len(values)} rows",
             "a score per row of the matrix",
             "write combine=lambda values: values.sum(axis=1)",
         )
+    if np.isnan(found).any():
+        at = int(np.flatnonzero(np.isnan(found))[0])
+        raise QueryError(
+            f"combine gave NaN for {values[at].tolist()}", "a score, which can be ranked"
+        )
     return found
 
 
 def _streams(given: Any) -> tuple[str, ...]:
     example = "write streams=['north', 'south']"
+    given = given.tolist() if isinstance(given, np.ndarray) else given
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise QueryError(f"streams are {given!r}", "names of streams", example)
     for at, name in enumerate(given):
@@ -170,7 +182,8 @@ def _combine(given: Any, width: int) -> Any:
     if callable(given) or (isinstance(given, str) and given in ("sum", "min", "max")):
         return given
     try:
-        weights = () if isinstance(given, (str, bytes)) else tuple(float(one) for one in given)
+        loose = isinstance(given, (str, bytes, set, frozenset))
+        weights = () if loose else tuple(float(one) for one in given)
     except (TypeError, ValueError):
         weights = ()
     if len(weights) != width or not all(math.isfinite(one) and one >= 0 for one in weights):

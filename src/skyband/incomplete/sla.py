@@ -12,6 +12,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.incomplete.checking import window_rows
+from skyband.incomplete.planner import MOST as LARGEST_K
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.rows import batch_of
 from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
@@ -75,9 +76,12 @@ class Sla(StoreAlgorithm):
 
     def __init__(self, setting: Setting, query: TopKIncomplete) -> None:
         most = setting.options.get("k_max", 2 * setting.k + 16)
-        if not isinstance(most, int) or isinstance(most, bool) or most < setting.k:
+        whole = isinstance(most, int) and not isinstance(most, bool)
+        if not whole or not setting.k <= most <= 4 * LARGEST_K:
             raise QueryError(
-                f"k_max is {most!r}", f"a whole number of at least k = {setting.k}", "leave it out"
+                f"k_max is {most!r}",
+                f"a whole number from k = {setting.k} to {4 * LARGEST_K:,}",
+                "leave it out",
             )
         self._listed = most
         super().__init__(setting, query)

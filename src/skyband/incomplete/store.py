@@ -8,7 +8,7 @@ from skyband.errors import QueryError
 from skyband.incomplete.planner import MOST
 from skyband.incomplete.query import TopKIncomplete
 from skyband.kernels.combine import ADD, LARGEST, LEAST, MAX, ONCE, SUM, Rule, rule
-from skyband.kernels.objects import FIRST, LAST, NONE, OBJECTS, Store
+from skyband.kernels.objects import BROKEN, FIRST, LAST, NONE, OBJECTS, Store
 from skyband.order import Ints
 from skyband.topk.algorithm import Algorithm, Setting
 
@@ -52,6 +52,11 @@ class StoreAlgorithm(Algorithm):
     @property
     def work(self) -> Ints:  # noqa: D102
         return self.state.work
+
+    def counters(self) -> dict[str, float]:
+        """Work counters, and how often an object was seen to come more often than promised."""
+        broken = int(self.state.held.numbers[BROKEN])
+        return {**super().counters(), "broken_promises": broken}
 
     def held_rows(self) -> dict[int, tuple[int, int, float]]:
         """The id, stream number and value of each row that is kept, by its number."""

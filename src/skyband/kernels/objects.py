@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.combine import ADD, REPEATS, WIDTH, Rule, join, score_at
+from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, WIDTH, Rule, join, score_at
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 
-FIRST, LAST, OBJECTS = 0, 1, 2
+FIRST, LAST, OBJECTS, BROKEN = 0, 1, 2, 3
 NONE = -1
 
 
@@ -77,7 +77,7 @@ def store(by: Rule, room: int) -> Store:
         by,
         np.zeros(width),
         ints[9],
-        np.zeros(3, np.int64),
+        np.zeros(4, np.int64),
     )
 
 
@@ -155,6 +155,8 @@ def append(held: Store, one: int, stream: int, value: float, seq: int, until: in
     objects.newest[one] = new
     base = one * by.numbers[WIDTH]
     objects.seen[base + stream] += 1
+    if objects.seen[base + stream] > by.numbers[MOST] and by.numbers[REPEATS] != MAX:
+        held.numbers[BROKEN] += 1
     objects.value[base + stream] = join(by, objects.value[base + stream], value)
     objects.score[one] = score_at(by, objects.value, base)
 

@@ -7,7 +7,6 @@ use the same hash, so the union of streams is the later of two places, bit by bi
 
 from __future__ import annotations
 
-from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -123,16 +122,3 @@ def _excess(seen: Sketch, count: float) -> float:
         if clear < maps:
             found += (maps - clear) * share / np.expm1(min(count * share, 700.0))
     return found
-
-
-def in_all(seen: Sketch, streams: tuple[int, ...], since: int) -> float:
-    """About how many objects came in each of these streams: unions, added and taken away.
-
-    O(2**streams * maps).
-    """
-    found = 0.0
-    for size in range(1, len(streams) + 1):
-        for some in combinations(streams, size):
-            sign = 1.0 if size % 2 else -1.0
-            found += sign * distinct(seen, sum(1 << stream for stream in some), since)
-    return max(found, 0.0)

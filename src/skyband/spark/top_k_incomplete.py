@@ -183,7 +183,11 @@ def top_k_incomplete(
     )
     if df is None:
         asked.query()
-        return lambda df: answer_incomplete(df, incomplete_question(df, asked))
+        return lambda df: _answered(df, asked)
+    return _answered(df, asked)
+
+
+def _answered(df: DataFrame | Mapping[str, DataFrame], asked: IncompleteAsked) -> DataFrame:
     if isinstance(df, Mapping):
         asked.query()
         df, asked = united(df, asked), as_united(asked)

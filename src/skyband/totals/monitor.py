@@ -165,7 +165,7 @@ class TotalsMonitor(Monitor):
         )
         score, key, at, _ = told.columns
         window = np.repeat(np.arange(len(whole)), np.diff(told.offsets))
-        order = np.lexsort((-key, -at, -score, window))
+        order = np.lexsort((~key, ~at, -score, window))
         return replace(
             whole,
             offsets=told.offsets,

@@ -15,7 +15,13 @@ from skyband.errors import DataError, QueryError
 from skyband.incomplete.query import TopKIncomplete
 from skyband.spark.aggregation import quoted
 from skyband.spark.incomplete.asked import IncompleteAsked
-from skyband.spark.question import Question, column_names, question, score_of
+from skyband.spark.question import (
+    Question,
+    column_names,
+    question,
+    require_frame,
+    score_of,
+)
 from skyband.spark.sharded.panes import USUAL
 
 STREAM = "_sky_stream"
@@ -72,6 +78,7 @@ class IncompleteQuestion(Question):
 
 def incomplete_question(df: DataFrame, asked: IncompleteAsked) -> IncompleteQuestion:
     """Check a query against a DataFrame; raises before any row is read."""
+    require_frame(df)
     query = asked.query()
     value = score_of(df, asked.value, "value")
     base = question(df, asked.like_one(asked.value))

@@ -27,7 +27,8 @@ from skyband.spark.carried import groupable
 from skyband.spark.question import Question, first_line, question, require_frame
 from skyband.spark.sessions import FAILURES
 from skyband.spark.sharded.panes import MOST, USUAL
-from skyband.spark.totals.aggregate import Aggregate, aggregate, of_text
+from skyband.spark.totals.aggregate import aggregate, of_text
+from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import TopKTotals
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
@@ -76,7 +77,7 @@ class TotalsAsked:
         return TopKTotals(self.k, by, model.window, model.emit)
 
     def _check_options(self) -> None:
-        if not self.key or not isinstance(self.key, (str, list, tuple)):
+        if not isinstance(self.key, (str, list, tuple)) or not self.key:
             raise QueryError(f"key is {self.key!r}", "one column or several", "write key='client'")
         for name in ("id", "keep"):
             if getattr(self, name) is not None:
