@@ -77,7 +77,8 @@ class Sweep:
     @property
     def spoken(self) -> str:
         """How the paper calls it."""
-        return self.table.replace("figure", "Figure ").replace("table", "Table ")
+        name = self.table.rstrip("abcd")
+        return name.replace("figure", "Figure ").replace("table", "Table ")
 
     def sized(self, quick: bool) -> Sweep:
         """All of it, or fewer rows of one seed."""
