@@ -33,7 +33,7 @@ POINTS = {
     "rows were written": "out/**/part-*.parquet",
     "a batch was committed": "checkpoint/commits/[0-9]*",
 }
-KILLS = 3  # of each query
+KILLS = 2  # of each query
 MOST = 240  # seconds for one run, far more than it takes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any
 
@@ -96,3 +96,10 @@ def _check_path(asked: Asked, query: TopK) -> None:
             "no drain: a key cannot know which windows the rows of others complete",
             "leave drain or partition_by out, or answer it as a batch, which knows all rows",
         )
+
+
+def like_one(asked: Any, by: str | Column, **changes: Any) -> Asked:
+    """What another kind of query was asked, as a query by one score; ``changes`` come last."""
+    names = [each.name for each in fields(Asked) if each.name != "by"]
+    same = {name: getattr(asked, name) for name in names if hasattr(asked, name)}
+    return Asked(by=by, **(same | changes))

@@ -21,6 +21,7 @@ from skyband.durations import spoken
 from skyband.errors import QueryError, SnapshotError
 from skyband.spark.paths import plain_path
 from skyband.spark.processor import STATE_VERSION
+from skyband.spark.shards import PARTITIONS
 from skyband.spark.workload.described import DEFINES, unpacked
 
 Value = TypeVar("Value")
@@ -28,7 +29,6 @@ Value = TypeVar("Value")
 FORMAT = 1
 _DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
 _DURATIONS = ("window", "slide", "offset", "delay")
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
@@ -50,7 +50,7 @@ def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
         "format": FORMAT,
         "skyband": skyband.__version__,
         "state_version": STATE_VERSION,
-        "shuffle_partitions": int(spark.conf.get(_PARTITIONS) or 0),
+        "shuffle_partitions": int(spark.conf.get(PARTITIONS) or 0),
         "query": query,
     }
     before = read(spark, checkpoint)

@@ -24,6 +24,7 @@ from skyband.spark.job import DominatingJob, IncompleteJob, Job, SharedJob, Tota
 from skyband.spark.question import Question, question
 from skyband.spark.scores import safe_score
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
+from skyband.spark.shards import PARTITIONS
 from skyband.spark.top_k import answer
 from skyband.spark.top_k_dominating import answer_dominating
 from skyband.spark.top_k_incomplete import answer_incomplete
@@ -36,7 +37,6 @@ from skyband.workload.queries import Workload
 
 _POLL = 0.2  # seconds
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _session(job: Job) -> SparkSession:
     try:
         spark: SparkSession = SparkSession.builder.remote(asked.master).getOrCreate()
         if asked.shuffle_partitions is not None:
-            settings[_PARTITIONS] = str(asked.shuffle_partitions)
+            settings[PARTITIONS] = str(asked.shuffle_partitions)
         for name, value in {**SETTINGS, **settings}.items():
             if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
                 spark.conf.set(name, value)
@@ -111,7 +111,7 @@ class Run:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
         if self._partitions is not None:
             with suppress(*FAILURES):  # it may be gone
-                self.spark.conf.set(_PARTITIONS, self._partitions)
+                self.spark.conf.set(PARTITIONS, self._partitions)
 
     @property
     def drain(self) -> str:
@@ -148,8 +148,8 @@ class Run:
     def _adopt(self, held: dict[str, Any] | None) -> None:
         """Shuffle partitions are frozen into a checkpoint: go on with its own."""
         if held is not None and self.job.session.shuffle_partitions is None:
-            self._partitions = self.spark.conf.get(_PARTITIONS)
-            self.spark.conf.set(_PARTITIONS, str(held["shuffle_partitions"]))
+            self._partitions = self.spark.conf.get(PARTITIONS)
+            self.spark.conf.set(PARTITIONS, str(held["shuffle_partitions"]))
 
     def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Run until the job ends or ``stop`` is set; ``see`` is called again and again."""

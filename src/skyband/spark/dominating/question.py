@@ -15,12 +15,9 @@ from skyband.dominating.query import Direction, TopKDominating
 from skyband.durations import Duration
 from skyband.errors import QueryError
 from skyband.query import CountWindow
-from skyband.spark.asked import Asked, Names
+from skyband.spark.asked import Asked, Names, like_one
 from skyband.spark.question import Question, names_score, question, score_of
-
-MOST_SHARDS = 64
-_SHARDS = 16  # unless they are named: each gets a copy of all candidates
-_PARTITIONS = "spark.sql.shuffle.partitions"
+from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
 
 
 @dataclass(frozen=True)
@@ -95,32 +92,11 @@ class DominatingAsked:
                 "emit='all', or a query by key: shards answer with whole rankings",
                 "leave emit out",
             )
-        whole = isinstance(self.shards, int) and not isinstance(self.shards, bool)
-        if self.shards is not None and not (whole and 1 <= self.shards <= MOST_SHARDS):
-            raise QueryError(
-                f"shards is {self.shards!r}", f"a whole number, 1 to {MOST_SHARDS}", "leave it out"
-            )
+        check_shards(self.shards)
 
     def like_one(self, by: str) -> Asked:
         """The same as a query by one score, for all but its dimensions."""
-        return Asked(
-            k=self.k,
-            by=by,
-            window=self.window,
-            time=self.time,
-            slide=self.slide,
-            offset=self.offset,
-            sequence=self.sequence,
-            partition_by=self.partition_by,
-            id=self.id,
-            keep=self.keep,
-            emit=self.emit,
-            delay=self.delay,
-            skew=self.skew,
-            deduplicate_by=self.deduplicate_by,
-            full=self.full,
-            drain=self.drain,
-        )
+        return like_one(self, by, algorithm="auto")
 
 
 @dataclass(frozen=True)
@@ -163,8 +139,9 @@ def dominating_question(df: DataFrame, asked: DominatingAsked) -> DominatingQues
         (column * F.lit(sign) + F.lit(0.0)).alias(f"x_{i}")
         for i, (column, sign) in enumerate(zip(columns, query.signs, strict=True))
     )
-    partitions = int(df.sparkSession.conf.get(_PARTITIONS) or 1)
-    shards = 0 if base.keys else asked.shards or min(partitions, _SHARDS)
+    partitions = shuffle_partitions(df.sparkSession)
+    # each shard gets a copy of all candidates
+    shards = 0 if base.keys else asked.shards or usual_shards(partitions)
     fields = {**vars(base), "query": query, "score": _missing(columns)}
     return DominatingQuestion(
         **fields, points=points, algorithm=asked.algorithm, shards=shards, partitions=partitions

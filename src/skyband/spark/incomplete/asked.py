@@ -13,8 +13,8 @@ from skyband.errors import QueryError
 from skyband.incomplete import ALGORITHMS
 from skyband.incomplete.query import TopKIncomplete
 from skyband.query import CountWindow
-from skyband.spark.asked import Asked, Names
-from skyband.spark.sharded.panes import MOST
+from skyband.spark.asked import Asked, Names, like_one
+from skyband.spark.shards import check_shards
 
 
 @dataclass(frozen=True)
@@ -77,11 +77,7 @@ class IncompleteAsked:
         return found
 
     def _check_shards(self) -> None:
-        whole = isinstance(self.shards, int) and not isinstance(self.shards, bool)
-        if self.shards is not None and not (whole and 1 <= self.shards <= MOST):
-            raise QueryError(
-                f"shards is {self.shards!r}", f"a whole number, 1 to {MOST}", "leave it out"
-            )
+        check_shards(self.shards)
         several = not self.partition_by if self.shards is None else self.shards > 1
         if self.emit == "changes" and several:
             raise QueryError(
@@ -131,21 +127,4 @@ class IncompleteAsked:
 
     def like_one(self, by: str | Column) -> Asked:
         """The same as a query by one score, for all but its streams."""
-        return Asked(
-            k=self.k,
-            by=by,
-            window=self.window,
-            time=self.time,
-            slide=self.slide,
-            offset=self.offset,
-            sequence=self.sequence,
-            partition_by=self.partition_by,
-            id=self.id,
-            keep=self.id,
-            emit=self.emit,
-            delay=self.delay,
-            skew=self.skew,
-            deduplicate_by=self.deduplicate_by,
-            full=self.full,
-            drain=self.drain,
-        )
+        return like_one(self, by, keep=self.id, algorithm="auto")

@@ -22,14 +22,13 @@ from skyband.spark.question import (
     require_frame,
     score_of,
 )
-from skyband.spark.sharded.panes import USUAL
+from skyband.spark.shards import shuffle_partitions, usual_shards
 
 STREAM = "_sky_stream"
 CLIPPED = "_sky_clipped"
 OUTSIDE = "a value beyond the bounds"
 """How a row begins to complain, see :mod:`skyband.spark.failures`."""
 UNKNOWN = "a stream that is not named"
-_PARTITIONS = "spark.sql.shuffle.partitions"
 
 
 @dataclass(frozen=True)
@@ -83,8 +82,8 @@ def incomplete_question(df: DataFrame, asked: IncompleteAsked) -> IncompleteQues
     value = score_of(df, asked.value, "value")
     base = question(df, asked.like_one(asked.value))
     _check_ids(df, asked, base)
-    partitions = int(df.sparkSession.conf.get(_PARTITIONS) or 1)
-    usual = 1 if base.keys else min(partitions, USUAL)
+    partitions = shuffle_partitions(df.sparkSession)
+    usual = 1 if base.keys else usual_shards(partitions)
     stream = _stream(df, asked, query)
     value, clipped = _bounded(value, stream, query)
     nameless = _nameless(base)

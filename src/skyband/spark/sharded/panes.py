@@ -11,10 +11,6 @@ from skyband.spark.question import Question
 from skyband.spark.sharded.placing import shard_keys
 
 SHARD = "shard"
-MOST = 64
-"""Shards at most."""
-USUAL = 16
-"""Shards, unless they are named: as many as shuffle partitions, but not more than this."""
 _HASH = "_sky_hash"
 _ROWS = "_sky_rows"
 _RANKED = "_sky_ranked"

@@ -50,12 +50,10 @@ def _one_zero(rows: DataFrame, question: TotalsQuestion) -> DataFrame:
         for i, column in enumerate(question.kept)
         if isinstance(column.type, (DoubleType, FloatType))
     ]
-    return rows.withColumns(
-        {
-            name: F.nanvl(F.col(name), F.lit(float("nan")).cast(type)) + F.lit(0.0).cast(type)
-            for name, type in floats
-        }
-    )
+    for name, type in floats:
+        one_nan = F.nanvl(F.col(name), F.lit(float("nan")).cast(type))
+        rows = rows.withColumn(name, one_nan + F.lit(0.0).cast(type))
+    return rows
 
 
 def _added_up(rows: DataFrame, question: TotalsQuestion) -> DataFrame:

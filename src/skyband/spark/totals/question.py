@@ -22,16 +22,15 @@ from pyspark.sql.types import (
 from skyband.durations import Duration
 from skyband.errors import DataError, QueryError
 from skyband.query import CountWindow
-from skyband.spark.asked import Asked, Names
+from skyband.spark.asked import Asked, Names, like_one
 from skyband.spark.carried import groupable
 from skyband.spark.question import Question, first_line, question, require_frame
 from skyband.spark.sessions import FAILURES
-from skyband.spark.sharded.panes import MOST, USUAL
+from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
 from skyband.spark.totals.aggregate import aggregate, of_text
 from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import TopKTotals
 
-_PARTITIONS = "spark.sql.shuffle.partitions"
 _LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
 
 Held = Literal["rows", "extremes", "ints", "longs", "doubles"]
@@ -86,11 +85,7 @@ class TotalsAsked:
                     "totals, of which only the key is carried: rows are added up",
                     f"leave {name} out",
                 )
-        whole = isinstance(self.shards, int) and not isinstance(self.shards, bool)
-        if self.shards is not None and not (whole and 1 <= self.shards <= MOST):
-            raise QueryError(
-                f"shards is {self.shards!r}", f"a whole number, 1 to {MOST}", "leave it out"
-            )
+        check_shards(self.shards)
         if self.emit != "all" and (self.shards or (1 if self.partition_by else 2)) != 1:
             raise QueryError(
                 f"emit is {self.emit!r} for keys in several shards",
@@ -100,25 +95,7 @@ class TotalsAsked:
 
     def like_one(self, by: str | Column) -> Asked:
         """The same as a query by one score, whose rows carry their key."""
-        return Asked(
-            k=self.k,
-            by=by,
-            window=self.window,
-            time=self.time,
-            slide=self.slide,
-            offset=self.offset,
-            sequence=self.sequence,
-            partition_by=self.partition_by,
-            id=self.key,
-            keep=self.key,
-            emit=self.emit,
-            delay=self.delay,
-            skew=self.skew,
-            deduplicate_by=self.deduplicate_by,
-            algorithm=self.algorithm,
-            full=self.full,
-            drain=self.drain,
-        )
+        return like_one(self, by, id=self.key, keep=self.key)
 
 
 @dataclass(frozen=True)
@@ -154,8 +131,8 @@ def totals_question(df: DataFrame, asked: TotalsAsked) -> TotalsQuestion:
     base = question(df, asked.like_one(value))
     _check_key(base, asked)
     held, exact, scale = _held(df, told)
-    partitions = int(df.sparkSession.conf.get(_PARTITIONS) or 1)
-    shards = asked.shards or (1 if base.keys else min(partitions, USUAL))
+    partitions = shuffle_partitions(df.sparkSession)
+    shards = asked.shards or (1 if base.keys else usual_shards(partitions))
     fields: Mapping[str, Any] = {**vars(base), "query": replace(model, by=told.by)}
     return TotalsQuestion(
         **fields,
