@@ -113,6 +113,7 @@ def test_sums_over_shards_give_what_the_oracle_gives(seed):
     assert found == [(answer.end, list(answer.rows)) for answer in wanted]
 
 
+@pytest.mark.compiled
 def test_a_slide_costs_its_panes_and_not_the_window():
     chance = np.random.default_rng(1)
     cost = {}
