@@ -13,8 +13,10 @@ from skyband import IncompleteMonitor, TopKIncomplete, last
 from skyband.datasets.incomplete import Sightings, sightings
 from skyband.datasets.worldcup import chunked
 
-ALLOWED = 0.105
-"""The share of answers that ``likely`` may miss."""
+ALLOWED = 0.11
+"""The share of answers that ``likely`` may miss: of 0.1, 0.105, 0.11 and 0.115 the largest with
+which it found 95 % on seeds 1 to 4, on which it was also tuned."""
+FIRST = 101  # of the seeds that are measured: none of those
 OPTIONS: dict[str, dict[str, Any]] = {
     "sla": {},
     "eaa": {"slack": 0},
@@ -67,7 +69,7 @@ def stream(streams: int, xi: float | None, rows: int, seed: int) -> Sightings:
 @cache
 def run(point: Point, effort: Effort) -> Cost:
     """Answer after every row, and compare with what is true."""
-    found = [_one(point, effort, seed) for seed in range(1, effort.seeds + 1)]
+    found = [_one(point, effort, seed) for seed in range(FIRST, FIRST + effort.seeds)]
     instances = [cost.instances for cost in found if cost.instances is not None]
     return Cost(
         float(np.mean([cost.items for cost in found])),

@@ -106,7 +106,7 @@ class Sweep:
         )  # fmt: skip
         caption = (
             f"{self.effort.seeds} streams of {self.effort.windows} windows each, answered after "
-            f"every row. likely may miss {ALLOWED:.1%} of the answers. {self.remark}"
+            f"every row. likely may miss {ALLOWED:.0%} of the answers. {self.remark}"
         )
         console.print(report.table(f"{self.spoken}: {self.title}", columns, rows, caption.strip()))
 
