@@ -155,7 +155,7 @@ def test_chances_are_those_of_the_window(width):
         for stream in range(width):
             wanted = some | 1 << stream
             both = sum(mine & wanted == wanted for mine in seen.values())
-            assert abs(hopes.value[some * width + stream] - both / base) < 0.25
+            assert abs(hopes.value[some * width + stream] - both / base) < 0.03
 
 
 @entry

@@ -298,6 +298,12 @@ def test_wrong_arguments_are_told_before_anything_runs(
         top_k(rows, **{**ASKED, **more})
 
 
+def test_a_key_that_is_a_column_is_told(spark: SparkSession) -> None:
+    rows = named(spark.createDataFrame([], playing.ROWS))
+    with pytest.raises(QueryError, match="key is Column"):
+        top_k(rows, **{**ASKED, "key": F.col("sector")})
+
+
 def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
     rows = named(spark.createDataFrame([], playing.ROWS))
     price = F.col("price")
