@@ -34,7 +34,7 @@ test: setup lint ## everything: lint, the suite compiled, the kernels interprete
 		--cov=src/skyband/dominating --cov=src/skyband/incomplete --cov=src/skyband/totals \
 		--cov-report=term:skip-covered --cov-fail-under=95 \
 		tests/test_grid.py tests/test_papers.py tests/test_partitions.py tests/test_properties.py \
-		tests/test_workload.py tests/test_workload_queries.py tests/test_field.py \
+		tests/test_workload.py tests/test_workload_queries.py tests/test_point_window.py \
 		tests/test_dominating.py tests/test_dominating_approximate.py \
 		tests/test_dominating_paper.py tests/test_pane_counts.py tests/test_incomplete.py \
 		tests/test_incomplete_paper.py tests/test_incomplete_sketch.py \

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband import Monitor, TopK, last
-from skyband.topk.algorithm import flatten
+from skyband.engine.algorithm import flatten
 
 Floats = NDArray[np.float64]
 Record = dict[str, Any]

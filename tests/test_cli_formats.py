@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from skyband.cli import cells, leaderboard, options, tables
-from skyband.results import Ranked
+from skyband.engine.results import Ranked
 from tests.command_line import Runner
 
 

@@ -23,8 +23,8 @@ from benchmarks.papers.sap.sweep import printed
 import skyband
 from skyband import Monitor, TopK, errors, last
 from skyband.cli.app import app
-from skyband.kernels.ranktest import UPPER, critical_values
 from skyband.topk import ALGORITHMS
+from skyband.topk.sap.rank_test import UPPER, critical_values
 from skyband.topk.sap.state import three_sigma, unit_size
 from tests.command_line import Runner
 

@@ -7,7 +7,7 @@ import pytest
 
 from skyband import DominatingMonitor, QueryError, TopKDominating, last
 from skyband.datasets import dataset
-from skyband.dominating.load import Load
+from skyband.dominating.degradation import Load
 
 D = [("a", "min"), ("b", "min"), ("c", "min")]
 

@@ -11,7 +11,7 @@ from skyband import DominatingMonitor, TopKDominating, last
 from skyband.dominating.events import algorithm as events
 from skyband.dominating.events.counting import count_partially, later_dominators
 from skyband.dominating.events.intervals import safe_behind
-from skyband.kernels.field import BLOCKS, SLOTS
+from skyband.dominating.point_window import BLOCKS, SLOTS
 from skyband.kernels.jit import entry
 from tests.oracle import count_dominating
 from tests.streams import answers, same
@@ -108,7 +108,7 @@ def equal_widths(held, sample=0):
 def test_figure_6_counters_bound_later_dominators(monkeypatch):
     """Four cells a side; p5 arrives in c6, p1 expires, p4 becomes the answer; p3 is in c10."""
     monkeypatch.setattr("skyband.dominating.window.choose_bounds", equal_widths)
-    monkeypatch.setattr("skyband.kernels.field.choose_bounds", equal_widths)
+    monkeypatch.setattr("skyband.dominating.point_window.choose_bounds", equal_widths)
     monkeypatch.setattr(events, "_PER_CELL", 1 / 4)
     window = last(count=4, slide=1, full=True)
     monitor = DominatingMonitor(TopKDominating(1, XY, window), "ada")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skyband import Monitor, TopK, last
 from skyband.errors import QueryError
-from skyband.kernels.grid import laid_out
+from skyband.topk.grid import laid_out
 from tests.oracle import changes, count_windows, time_windows
 from tests.streams import answers, batches, check_counted, check_timed, reports, same
 

@@ -9,11 +9,11 @@ import pytest
 
 from skyband import IncompleteMonitor, QueryError, TopKIncomplete, last
 from skyband.datasets.incomplete import Sightings, sightings
-from skyband.incomplete.hopes import chances, refresh
-from skyband.incomplete.hopes import learn as learn_row
+from skyband.incomplete.best_score import chances, refresh
+from skyband.incomplete.best_score import learn as learn_row
+from skyband.incomplete.self_join import note_repeats, repeats, self_join
 from skyband.incomplete.store import rule_of
 from skyband.kernels.jit import entry
-from skyband.kernels.self_join import note_repeats, repeats, self_join
 from tests.streams import batches, same
 from tests.test_incomplete import answers, columns, so_far, some_query, some_rows, wanted_counted
 

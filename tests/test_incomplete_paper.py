@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skyband import last
 from skyband.datasets.incomplete import sightings
 from skyband.errors import QueryError
-from skyband.incomplete.checking import instances, lives
+from skyband.incomplete.invariants import instances, lives
 from skyband.incomplete.monitor import IncompleteMonitor
 from skyband.incomplete.query import TopKIncomplete
 

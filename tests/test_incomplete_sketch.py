@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from skyband.kernels.sketch import distinct, note_all, sketch
+from skyband.incomplete.sketch import distinct, note_all, sketch
 
 MAPS = 64
 ERROR = 0.65 / MAPS**0.5

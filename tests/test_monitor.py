@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from skyband import DataError, Monitor, QueryError, SnapshotError, TopK, last
-from skyband.snapshot import load
+from skyband.engine.snapshot import load
 from skyband.topk import ALGORITHMS
 from tests.oracle import time_windows
 from tests.streams import answers

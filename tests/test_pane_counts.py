@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
+from skyband.dominating.dominance_counts import dominated, dominators, index, kth_newest
 from skyband.dominating.panes import PaneCounts, undominated
-from skyband.kernels.dominance import dominated, dominators, index, kth_newest
 from skyband.spark.candidates import Lives
 from tests.oracle import dominates, time_dominating
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skyband import Monitor, TopK, last
-from skyband.kernels.ranktest import critical_values
-from skyband.kernels.ring import ring, store
-from skyband.kernels.savl import best, drop_best, offer, savl
+from skyband.topk.ring import ring, store
+from skyband.topk.sap.rank_test import critical_values
+from skyband.topk.sap.savl import best, drop_best, offer, savl
 from skyband.topk.sap.state import three_sigma, unit_size
 from tests.kernels import callable_kernel
 from tests.streams import answers

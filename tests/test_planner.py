@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from skyband import DataError, Monitor, TopK, last
-from skyband.planner import plan, trend
 from skyband.topk import ALGORITHMS
+from skyband.topk.planner import plan, trend
 
 RANDOM = np.random.default_rng(0).random(5000)
 SMOOTH = np.sin(np.arange(5000) / 500)

@@ -10,7 +10,7 @@ import pytest
 import skyband
 from skyband import CountWindow, QueryError, TimeWindow, TopK, last
 from skyband.durations import microseconds, spoken
-from skyband.panes import Panes
+from skyband.windows import Panes
 
 
 @pytest.mark.parametrize(

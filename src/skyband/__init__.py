@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
-from skyband.query import CountWindow, TimeWindow, TopK, last
+from skyband.query import TopK
+from skyband.windows import CountWindow, TimeWindow, last
 
 if TYPE_CHECKING:
     from skyband.dominating.monitor import DominatingMonitor
     from skyband.dominating.query import TopKDominating
+    from skyband.engine.results import Ranked, RankedWindow
     from skyband.incomplete.monitor import IncompleteMonitor
     from skyband.incomplete.query import TopKIncomplete
-    from skyband.monitor import Monitor
-    from skyband.results import Ranked, RankedWindow
+    from skyband.topk.monitor import Monitor
     from skyband.totals.monitor import TotalsMonitor
     from skyband.totals.query import TopKTotals
     from skyband.workload.monitor import WorkloadMonitor
@@ -51,10 +52,10 @@ __all__ = [
 _LATER = {
     "DominatingMonitor": "skyband.dominating.monitor",
     "IncompleteMonitor": "skyband.incomplete.monitor",
-    "Monitor": "skyband.monitor",
-    "Ranked": "skyband.results",
+    "Monitor": "skyband.topk.monitor",
+    "Ranked": "skyband.engine.results",
     "RankedByQuery": "skyband.workload.results",
-    "RankedWindow": "skyband.results",
+    "RankedWindow": "skyband.engine.results",
     "TopKDominating": "skyband.dominating.query",
     "TopKIncomplete": "skyband.incomplete.query",
     "TopKTotals": "skyband.totals.query",

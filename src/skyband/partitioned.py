@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from skyband.engine.columns import Dropped, arrival_numbers, id_column, time_column
+from skyband.engine.results import Ranked
+from skyband.engine.steps import Steps, TimeSteps
 from skyband.errors import DataError
-from skyband.intake import Dropped, arrival_numbers, id_column, time_column
-from skyband.monitor import Monitor
 from skyband.order import Bools, Ints
-from skyband.panes import Panes, Steps, TimeSteps
-from skyband.planner import plan
-from skyband.query import CountWindow, TimeWindow, TopK
-from skyband.results import Ranked
+from skyband.query import TopK
+from skyband.topk.monitor import Monitor
+from skyband.topk.planner import plan
+from skyband.windows import CountWindow, Panes, TimeWindow
 
 _LONGEST = 1 << 60  # a line is left for a new one before its times pass this
 _BATCH = 32_768  # rows per push into the monitor: small enough that its waiting rows stay few

@@ -1,142 +1,17 @@
-"""Windows and queries: frozen, validated once, printed well."""
+"""Queries: frozen, validated once, printed well."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
-
-from skyband.durations import Duration, microseconds, spoken
 from skyband.errors import QueryError
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Emit = Literal["all", "changes"]
 EMITS = ("all", "changes")
-
-
-@dataclass(frozen=True)
-class CountWindow:
-    """The last ``size`` objects, answered after every ``slide`` arrivals.
-
-    Before ``size`` objects have arrived the window answers from what there is, unless ``full``
-    asks it to wait.
-    """
-
-    size: int
-    slide: int
-    full: bool = False
-
-    def __post_init__(self) -> None:
-        set_whole(self, "size", "window", 1, "write last(count=1000)")
-        set_whole(self, "slide", "slide", 1, "write last(count=1000, slide=100)")
-        if self.slide > self.size:
-            raise QueryError(
-                f"slide is {self.slide}, the window is {self.size}",
-                "a slide of at most the window",
-                f"use a slide of {self.size} for windows that do not overlap",
-            )
-
-    def __str__(self) -> str:
-        wait = ", once full" if self.full else ""
-        return f"the last {self.size:,} objects, every {self.slide:,}{wait}"
-
-
-@dataclass(frozen=True)
-class TimeWindow:
-    """Half open windows ``[end - size, end)``, ends at ``offset`` plus multiples of ``slide``.
-
-    ``unit`` is ``"us"`` (sizes are microseconds, times are timestamps) or ``"tick"`` (sizes and
-    times are plain integers of the caller's own unit).
-    """
-
-    size: int
-    slide: int
-    offset: int = 0
-    unit: Literal["us", "tick"] = "us"
-
-    def __post_init__(self) -> None:
-        set_whole(self, "size", "window", 1, "write last(time='1 hour')")
-        set_whole(self, "slide", "slide", 1, "write last(time='1 hour', slide='1 minute')")
-        set_whole(self, "offset", "offset", None, "write offset='30 seconds'")
-        if self.slide > self.size:
-            raise QueryError(
-                f"slide is {self._spoken(self.slide)}, the window is {self._spoken(self.size)}",
-                "a slide of at most the window",
-                f"use a slide of {self._spoken(self.size)} for windows that do not overlap",
-            )
-        if self.unit not in ("us", "tick"):
-            raise QueryError(f"unit is {self.unit!r}", "'us' or 'tick'", "leave the unit out")
-
-    def _spoken(self, amount: int) -> str:
-        return spoken(amount) if self.unit == "us" else f"{amount:,} ticks"
-
-    def __str__(self) -> str:
-        shift = f", shifted by {self._spoken(self.offset)}" if self.offset else ""
-        return f"the last {self._spoken(self.size)}, every {self._spoken(self.slide)}{shift}"
-
-
-Window = CountWindow | TimeWindow
-
-
-def last(
-    *,
-    count: int | None = None,
-    time: Duration | int | None = None,
-    slide: Duration | int | None = None,
-    offset: Duration | int = 0,
-    full: bool = False,
-) -> Window:
-    """Describe a sliding window: the last ``count`` objects, or the last ``time``.
-
-    Durations are text (``"1 hour"``) or timedeltas; a plain integer ``time`` means ticks of the
-    caller's own integer clock. ``slide`` defaults to the window itself (no overlap).
-
-    >>> print(last(count=1000, slide=100))
-    the last 1,000 objects, every 100
-    >>> print(last(time="1 hour", slide="1 minute"))
-    the last 1 hour, every 1 minute
-    """
-    if (count is None) == (time is None):
-        raise QueryError(
-            "neither count nor time was given"
-            if count is None
-            else "both count and time were given",
-            "one of them",
-            "write last(count=1000, slide=100) or last(time='1 hour', slide='1 minute')",
-        )
-    if count is not None:
-        if slide is not None and not _is_whole(slide):
-            raise QueryError(
-                f"slide is {slide!r} for a count window", "a number of objects", "write slide=100"
-            )
-        if offset:
-            raise QueryError(
-                f"offset is {offset!r} for a count window",
-                "no offset: count windows are aligned to the first arrival",
-                "leave offset out",
-            )
-        return CountWindow(count, count if slide is None else int(slide), full)  # type: ignore[arg-type]
-    if full:
-        raise QueryError("full=True for a time window", "a count window", "leave full out")
-    assert time is not None
-    ticks = _is_whole(time)
-    for what, value in (("slide", slide), ("offset", offset)):
-        if value not in (None, 0) and _is_whole(value) != ticks:
-            raise QueryError(
-                f"window is {time!r} and {what} is {value!r}",
-                "both durations, or both plain integers",
-                "write them in the same way",
-            )
-    size = _amount(time, "window")
-    return TimeWindow(
-        size,
-        size if slide is None else _amount(slide, "slide"),
-        _amount(offset, "offset"),
-        "tick" if ticks else "us",
-    )
 
 
 @dataclass(frozen=True)
@@ -188,28 +63,3 @@ def _weights(weights: Sequence[float]) -> tuple[float, ...]:
             "write weights=(1.0, 2.0)",
         )
     return found
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
-
-
-def set_whole(owner: Any, field: str, what: str, least: int | None, fix: str) -> None:
-    """Check a whole number and keep it as a plain int."""
-    value = getattr(owner, field)
-    if not _is_whole(value) or (least is not None and value < least):
-        bound = f" of at least {least}" if least is not None else ""
-        raise QueryError(f"{what} is {value!r}", f"a whole number{bound}", fix)
-    if abs(int(value)) >= 1 << 62:
-        raise QueryError(f"{what} is {value!r}", "a number below 2**62", fix)
-    object.__setattr__(owner, field, int(value))
-
-
-def _amount(value: Duration | int, what: str) -> int:
-    if isinstance(value, (str, timedelta, np.timedelta64)):
-        return microseconds(value, what)
-    if not _is_whole(value):
-        raise QueryError(
-            f"{what} is {value!r}", "a duration or a whole number", f"write {what}='1 minute'"
-        )
-    return int(value)

@@ -13,7 +13,6 @@ from pyspark.sql.types import LongType, StringType
 from skyband import TopKDominating
 from skyband.dominating.panes import undominated
 from skyband.errors import SnapshotError
-from skyband.query import TimeWindow
 from skyband.spark.candidates import Lives
 from skyband.spark.clock import Clock
 from skyband.spark.dominating import shards
@@ -22,6 +21,7 @@ from skyband.spark.dominating.ranking import Sums
 from skyband.spark.dominating.shards import ShardKept, ShardProcessor
 from skyband.spark.processor import STATE
 from skyband.spark.sharded.placing import hashed, shard_keys
+from skyband.windows import TimeWindow
 from tests.oracle import Answer, changes, ranks, time_dominating
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import Aggregation, any_stream, names, play_batches, report
@@ -169,7 +169,7 @@ def test_state_of_another_release_is_refused():
 
 
 def test_a_worker_forgets_what_it_used_least_recently(monkeypatch):
-    from skyband.kernels.dominance import index
+    from skyband.dominating.dominance_counts import index
 
     one = index(np.zeros((8, 2)))
     monkeypatch.setattr(shards, "_CACHE", 2 * one.bytes)

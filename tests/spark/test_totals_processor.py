@@ -23,7 +23,6 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import SnapshotError
-from skyband.query import TimeWindow
 from skyband.spark.aggregation import AT, SCORE
 from skyband.spark.candidates import Lives
 from skyband.spark.clock import Clock
@@ -36,6 +35,7 @@ from skyband.spark.totals.partials import EXACT
 from skyband.spark.totals.pieces import double_pieces, whole_pieces
 from skyband.spark.totals.processor import Remembered, TotalsKept, TotalsProcessor
 from skyband.totals.query import BYS, TopKTotals
+from skyband.windows import TimeWindow
 from tests.oracle import changes, ranks
 from tests.oracle_totals import time_totals, total
 from tests.spark.fake_handle import Store, run_task

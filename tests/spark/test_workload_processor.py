@@ -14,7 +14,6 @@ from pyspark.sql.types import LongType
 
 from skyband import TopK, Workload
 from skyband.errors import SnapshotError
-from skyband.query import CountWindow, TimeWindow
 from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
 from skyband.spark.processor import STATE
 from skyband.spark.workload import candidates
@@ -22,6 +21,7 @@ from skyband.spark.workload.boundaries import Boundaries, Era, bounds_of, step_o
 from skyband.spark.workload.described import plain_query
 from skyband.spark.workload.processor import Asker, SharedKept, SharedProcessor
 from skyband.spark.workload.restart import Past
+from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
 from tests.spark.fake_handle import FakeHandle, Store, check_layout, run_task
 

@@ -20,7 +20,7 @@ from skyband import DominatingMonitor, TopKDominating, last
 from skyband.datasets import dataset
 from skyband.datasets.skyline import NAMES as SKYLINE
 from skyband.dominating import ALGORITHMS
-from skyband.results import Ranked
+from skyband.engine.results import Ranked
 
 EXACT = ("contenders", "ada", "eva", "bfa")
 """Exact algorithms, the fastest first."""
@@ -189,7 +189,7 @@ def _fill_bfa(monitor: DominatingMonitor, points: Floats) -> None:
     signs = np.array(monitor.query.signs)
     less = points * signs
     algorithm = monitor.algorithm
-    algorithm.welcome(np.zeros(n), None)
+    algorithm.reserve(np.zeros(n), None)
     state = algorithm.state
     state.points[: less.size] = less.ravel()
     state.seq[:n] = np.arange(n)

@@ -11,7 +11,7 @@ from skyband.cli.reading import Source
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
-from skyband.query import Window
+from skyband.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa

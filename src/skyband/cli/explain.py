@@ -12,12 +12,12 @@ from skyband.cli import expressions, options
 from skyband.cli.reading import MisreadError, Source
 from skyband.cli.top import Asked, question
 from skyband.durations import spoken
+from skyband.engine.columns import score_column
+from skyband.engine.plan import Plan
 from skyband.errors import QueryError
-from skyband.intake import score_column
 from skyband.order import Floats
-from skyband.panes import Panes
-from skyband.planner import Plan, plan
-from skyband.query import CountWindow, TimeWindow
+from skyband.topk.planner import plan
+from skyband.windows import CountWindow, Panes, TimeWindow
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from skyband.incomplete.query import Bounds, Repeats, TopKIncomplete
 
 if TYPE_CHECKING:
     from skyband.incomplete.monitor import IncompleteMonitor
-    from skyband.query import Emit, Window
+    from skyband.query import Emit
+    from skyband.windows import Window
 
 _FIXES = {  # the library's are in Python
     "combine": "write --combine sum, or a weight per stream, such as --combine 1,0.5",

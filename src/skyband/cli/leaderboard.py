@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.intake import Dropped
+from skyband.engine.columns import Dropped
+from skyband.engine.results import Ranked
 from skyband.order import Floats, Ints
-from skyband.results import Ranked
 
 _AT_ONCE = 65_536
 

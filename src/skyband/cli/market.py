@@ -14,11 +14,12 @@ import pyarrow.compute as pc
 
 from skyband.datasets.stock import SECTORS
 from skyband.durations import microseconds
+from skyband.engine.plan import Plan
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES
-from skyband.monitor import Monitor
 from skyband.order import Floats, Ints
-from skyband.planner import Plan
-from skyband.query import TopK, last
+from skyband.query import TopK
+from skyband.topk.monitor import Monitor
+from skyband.windows import last
 
 BY = "price * volume"
 WINDOW, SLIDE = "10 minutes", "10 seconds"

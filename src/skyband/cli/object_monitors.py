@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from skyband.engine.results import Ranked
 from skyband.incomplete.monitor import IncompleteMonitor
-from skyband.results import Ranked
 from skyband.totals.monitor import TotalsMonitor
 
 

@@ -18,8 +18,8 @@ from skyband.cli.totals import Question as TotalsQuestion
 from skyband.cli.workload import Question as WorkloadQuestion
 
 if TYPE_CHECKING:
+    from skyband.engine.results import Ranked
     from skyband.order import Ints
-    from skyband.results import Ranked
     from skyband.spark.ranked_file import Staged
 
     Answers = Iterator[tuple[Ints, Ranked]]

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from shlex import quote
 
 from skyband.errors import QueryError
-from skyband.query import CountWindow, Emit, TimeWindow, TopK, Window, last
+from skyband.query import Emit, TopK
+from skyband.windows import CountWindow, TimeWindow, Window, last
 
 _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
 _POWER = re.compile(r"(\d+)(?:\.(\d+))?[eE]\+?(\d{1,2})")

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import BATCH, Column, Source
 from skyband.errors import DataError
-from skyband.query import CountWindow, TimeWindow, TopK, Window
+from skyband.query import TopK
+from skyband.windows import CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.intake import Dropped
-    from skyband.monitor import Monitor
+    from skyband.engine.columns import Dropped
+    from skyband.topk.monitor import Monitor
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 _FARTHEST = 1 << 60  # from the epoch
@@ -56,7 +57,7 @@ class Question:
 
     def monitor(self) -> Callable[..., Monitor]:
         """What answers the query."""
-        from skyband.monitor import Monitor
+        from skyband.topk.monitor import Monitor
 
         return Monitor
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import numpy as np
+from typing_extensions import override
 
 from skyband.cli.cells import Cells, Kind, moment
 from skyband.cli.leaderboard import Leaderboard
@@ -124,10 +125,12 @@ class Csv(Records):
         names = [*leading(board), *(CHANGES if changes else []), *cells.names]
         self.header = ",".join(map(_quoted, names))
 
-    def middle(self, score: float, row: int) -> str:  # noqa: D102
+    @override
+    def middle(self, score: float, row: int) -> str:
         return f",{score!r}" if self.board.objects else f",{score!r},{row}"
 
-    def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
+    @override
+    def all_tails(self, cells: Cells) -> list[str]:
         columns = [
             ["," if text is None else f",{_quoted(text)}" for text in texts]
             if kind == "text"
@@ -136,16 +139,20 @@ class Csv(Records):
         ]
         return [f"{''.join(row)}\n" for row in zip(*columns, strict=True)]
 
-    def bounds(self, query: str | None, start: str, end: str) -> str:  # noqa: D102
+    @override
+    def bounds(self, query: str | None, start: str, end: str) -> str:
         return f"{'' if query is None else _quoted(query) + ','}{start},{end},"
 
-    def rank(self, rank: int) -> str:  # noqa: D102
+    @override
+    def rank(self, rank: int) -> str:
         return str(rank) if rank else ""
 
-    def change(self, what: str, previous: int) -> str:  # noqa: D102
+    @override
+    def change(self, what: str, previous: int) -> str:
         return f",{what},{previous}" if previous else f",{what},"
 
-    def write(self, out: BinaryIO) -> None:  # noqa: D102
+    @override
+    def write(self, out: BinaryIO) -> None:
         out.write(f"{self.header}\n".encode())
         for block in self.blocks():
             out.write(block.encode())
@@ -157,11 +164,13 @@ class Json(Records):
     A column of the file that is called as one of ours gets a number: ``rank_1``.
     """
 
-    def middle(self, score: float, row: int) -> str:  # noqa: D102
+    @override
+    def middle(self, score: float, row: int) -> str:
         number = "" if self.board.objects else f', "row": {row}'
         return f', "score": {_json("float", repr(score))}{number}'
 
-    def all_tails(self, cells: Cells) -> list[str]:  # noqa: D102
+    @override
+    def all_tails(self, cells: Cells) -> list[str]:
         names = _distinct([*leading(self.board), *(CHANGES if self.changes else [])], cells.names)
         columns = [
             [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
@@ -169,19 +178,23 @@ class Json(Records):
         ]
         return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
 
-    def bounds(self, query: str | None, start: str, end: str) -> str:  # noqa: D102
+    @override
+    def bounds(self, query: str | None, start: str, end: str) -> str:
         if self.board.timed:
             start, end = f'"{start}"', f'"{end}"'
         head = "" if query is None else f'"query": {json.dumps(query, ensure_ascii=False)}, '
         return f'{{{head}"window_start": {start}, "window_end": {end}, "rank": '
 
-    def rank(self, rank: int) -> str:  # noqa: D102
+    @override
+    def rank(self, rank: int) -> str:
         return str(rank) if rank else "null"
 
-    def change(self, what: str, previous: int) -> str:  # noqa: D102
+    @override
+    def change(self, what: str, previous: int) -> str:
         return f', "change": "{what}", "previous_rank": {previous or "null"}'
 
-    def write(self, out: BinaryIO) -> None:  # noqa: D102
+    @override
+    def write(self, out: BinaryIO) -> None:
         before = "[\n"
         for block in self.blocks():
             out.write((before + block[:-2]).encode())  # the comma belongs to the next record

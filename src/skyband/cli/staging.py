@@ -11,9 +11,9 @@ import numpy as np
 
 from skyband.cli.ranking import Question, require_reach
 from skyband.cli.reading import Source
-from skyband.intake import Dropped, arrival_numbers, score_column, time_column
-from skyband.panes import Panes
-from skyband.query import TimeWindow, TopK
+from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
+from skyband.query import TopK
+from skyband.windows import Panes, TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa

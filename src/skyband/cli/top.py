@@ -14,7 +14,8 @@ from skyband.cli import expressions, options, progress, ranking
 from skyband.cli.cells import Cells, cells
 from skyband.cli.reading import Column, MisreadError, Source
 from skyband.errors import QueryError
-from skyband.query import TopK, Window
+from skyband.query import TopK
+from skyband.windows import Window
 
 if TYPE_CHECKING:
     from skyband.cli.leaderboard import Leaderboard

@@ -13,8 +13,8 @@ from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 
 if TYPE_CHECKING:
-    from skyband.query import Window
     from skyband.totals.monitor import TotalsMonitor
+    from skyband.windows import Window
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.ranking import own, require_reach
 from skyband.cli.reading import BATCH, Source
 from skyband.errors import QueryError
-from skyband.query import TimeWindow
+from skyband.windows import TimeWindow
 from skyband.workload.queries import SCORE, Workload
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed

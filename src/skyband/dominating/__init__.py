@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
-    from skyband.topk.algorithm import Algorithm, Setting
+    from skyband.engine.algorithm import Algorithm, Setting
 
 _CLASSES = {
     "bfa": ("skyband.dominating.bfa", "Bfa"),

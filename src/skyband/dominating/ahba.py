@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from numbers import Real
 
+from typing_extensions import override
+
 from skyband.dominating.events.algorithm import EventAlgorithm
 from skyband.errors import QueryError
 
@@ -28,11 +30,13 @@ class Ahba(EventAlgorithm):
     options = ("obsolete", "partial", "epsilon", "delta")
     advanced = True
 
-    def sample_size(self) -> int:  # noqa: D102
+    @override
+    def sample_size(self) -> int:
         delta = _share(self.setting.options.get("delta", 0.9), "delta", 0.9)
         return math.ceil(math.log(1 / (1 - delta)) / (2 * self.sample_error() ** 2))
 
-    def sample_error(self) -> float:  # noqa: D102
+    @override
+    def sample_error(self) -> float:
         return _share(self.setting.options.get("epsilon", 0.1), "epsilon", 0.1)
 
 

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, Setting
 
 
 class State(NamedTuple):
@@ -51,7 +53,8 @@ class Bfa(Algorithm):
         self.width = width
         super().__init__(setting)
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         if setting.k > _MOST:
             raise QueryError(
@@ -67,18 +70,16 @@ class Bfa(Algorithm):
             np.array([setting.k, self.width, 0, 0], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
-        return _advance(self.state, scores, attributes, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, rows.columns[0], steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         """Move the points to the front, and make room for as many as arrive."""
         state = self.state
         first, last = int(state.numbers[_FIRST]), int(state.numbers[_LAST])
         held = last - first
-        room = max(len(state.seq), held + len(scores))
+        room = max(len(state.seq), held + rows.size)
         width = self.width
         points, seq, score = np.zeros(room * width), *(np.zeros(room, np.int64) for _ in range(2))
         points[: held * width] = state.points[first * width : last * width]
@@ -86,15 +87,18 @@ class Bfa(Algorithm):
         state.numbers[_FIRST], state.numbers[_LAST] = 0, held
         self.state = state._replace(points=points, seq=seq, score=score)
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         first, last = self.state.numbers[_FIRST], self.state.numbers[_LAST]
         return self.state.seq[first:last].copy()
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         state = self.state
         first, last = int(state.numbers[_FIRST]), int(state.numbers[_LAST])
         assert state.seq[first:last].tolist() == sorted(alive), "1: not the window's points"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
-from skyband.dominating.window import WindowAlgorithm, stale
-from skyband.kernels.bounds import (
+from skyband.dominating.bounds import (
     Bounds,
     bounds,
     cell_at,
@@ -17,8 +17,17 @@ from skyband.kernels.bounds import (
     most,
     side_of,
 )
-from skyband.kernels.emission import Out, report_whole, skip
-from skyband.kernels.field import (
+from skyband.dominating.exact_scores import (
+    Tracked,
+    credit,
+    outlived,
+    rank_again,
+    roomier_tracked,
+    track,
+    tracked,
+    untrack,
+)
+from skyband.dominating.point_window import (
     ARRIVED,
     NEXT,
     NONE,
@@ -34,21 +43,14 @@ from skyband.kernels.field import (
     remove_oldest,
     slot_of,
 )
+from skyband.dominating.window import WindowAlgorithm, stale
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
+from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, ranked
-from skyband.kernels.tracked import (
-    Tracked,
-    credit,
-    outlived,
-    rank_again,
-    roomier_tracked,
-    track,
-    tracked,
-    untrack,
-)
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
 
 _K, _TAKEN, _FLOOR, _SINCE, _SLACK, _WORKED, _WANTED, _CODED = range(8)
 _LEVELS = 1024
@@ -102,16 +104,16 @@ class Contenders(WindowAlgorithm):
     name = "contenders"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         return _state(field(64, self.width), 2, self.setting.k)
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
-        return _advance(self.state, scores, attributes, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, rows.columns[0], steps, target, step)
 
-    def resized(self, held: Field) -> None:  # noqa: D102
+    @override
+    def resized(self, held: Field) -> None:
         state = self.state
         slots = int(held.numbers[SLOTS])
         place = np.full(slots, NONE, np.int64)
@@ -119,7 +121,8 @@ class Contenders(WindowAlgorithm):
         place[state.items.seq[:size] & (slots - 1)] = np.arange(size)
         self.state = state._replace(held=held, place=place)
 
-    def recoded(self) -> None:  # noqa: D102
+    @override
+    def recoded(self) -> None:
         state = self.state
         side = side_of(int(state.held.numbers[POINTS]), self.width, 1.0)
         if side != int(state.limits.side[0]):
@@ -128,12 +131,14 @@ class Contenders(WindowAlgorithm):
         state.numbers[_SLACK] = max(state.numbers[_SLACK], state.held.numbers[POINTS] // _SHALLOW)
         self.state = state
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         if bool(stale(self.state.held, self.state.numbers)):
             self.recode()
         self.state = _roomier(self.state, arriving)
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         state = self.state
         seqs, scores = self.true_scores(alive)
         size = int(state.items.size[0])

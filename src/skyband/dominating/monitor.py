@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.changes import Changes
 from skyband.dominating import build, options_of
-from skyband.dominating.load import APPROXIMATE, Load, load_of
+from skyband.dominating.degradation import APPROXIMATE, Load, load_of
 from skyband.dominating.planner import plan
 from skyband.dominating.query import TopKDominating
 from skyband.dominating.window import WindowAlgorithm
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.changes import Changes
+from skyband.engine.columns import score_column
+from skyband.engine.plan import Plan
+from skyband.engine.results import Ranked
+from skyband.engine.snapshot import window_of
+from skyband.engine.steps import Steps
+from skyband.engine.waiting import Waiting
 from skyband.errors import DataError, QueryError
-from skyband.intake import score_column
 from skyband.kernels.emission import Out
-from skyband.monitor import Monitor
 from skyband.order import Bools, Floats, Ints
-from skyband.panes import Steps
-from skyband.pending import Pending
-from skyband.planner import Plan
-from skyband.results import Ranked
-from skyband.snapshot import window_of
-from skyband.topk.algorithm import Algorithm, Setting
+from skyband.topk.monitor import Monitor
 
 
-class WaitingPoints(Pending):
+class WaitingPoints(Waiting):
     """Maintains points that wait for the watermark; each of them matters to others' scores."""
 
     def tidy(self) -> None:

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.dominance import BLOCK, Index, dominated, dominators, index, kth_newest
+from skyband.dominating.dominance_counts import (
+    BLOCK,
+    Index,
+    dominated,
+    dominators,
+    index,
+    kth_newest,
+)
 from skyband.order import Bools, Floats, Ints
 
 _NEVER = -(1 << 62)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from skyband.dominating.query import TopKDominating
-from skyband.planner import Plan
-from skyband.query import CountWindow
+from skyband.engine.plan import Plan
+from skyband.windows import CountWindow
 
 _TINY = 16  # points of a window in which nothing can be saved
 

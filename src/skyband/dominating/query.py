@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window, set_whole
+from skyband.query import EMITS, Emit
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Direction = Literal["min", "max"]
 MOST = 16

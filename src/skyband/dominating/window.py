@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import override
 
-from skyband.kernels.field import (
+from skyband.dominating.point_window import (
     ARRIVED,
     NEXT,
     OLDEST,
@@ -17,10 +18,11 @@ from skyband.kernels.field import (
     choose_bounds,
     resized_field,
 )
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.kernels.jit import entry
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, Setting
 
 CODED = -1
 """Where ``state.numbers`` holds the arrivals when codes were chosen."""
@@ -65,9 +67,9 @@ class WindowAlgorithm(Algorithm):
     def recoded(self) -> None:
         """Codes have been chosen anew."""
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         """Make room for as many points as are held at a time, and give up much that is not used."""
-        del scores
+        del rows
         held: Field = self.state.held
         before = np.concatenate([steps.base, steps.base + steps.stop[:-1]])[: len(steps.stop)]
         most = (steps.base + steps.stop - np.minimum(steps.first, before)).max(initial=0)
@@ -99,7 +101,8 @@ class WindowAlgorithm(Algorithm):
         return seqs[~np.isnan(held.points[(seqs & (int(held.numbers[SLOTS]) - 1)) * self.width])]
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
     def true_scores(self, alive: Mapping[int, float]) -> tuple[list[int], list[int]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
+    from skyband.engine.algorithm import Algorithm, Setting
     from skyband.incomplete.query import TopKIncomplete
-    from skyband.topk.algorithm import Algorithm, Setting
 
 _CLASSES = {
     "recompute": ("skyband.incomplete.recompute", "Recompute"),

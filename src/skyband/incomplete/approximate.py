@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skyband.engine.algorithm import Setting
 from skyband.errors import QueryError
-from skyband.incomplete.early import EarlyAggregation, check_streams
-from skyband.incomplete.hopes import Hopes, chances
+from skyband.incomplete.aggregation import EarlyAggregation, check_streams
+from skyband.incomplete.best_score import Hopes, chances
+from skyband.incomplete.combine import Rule
 from skyband.incomplete.query import TopKIncomplete
-from skyband.kernels.combine import Rule
-from skyband.topk.algorithm import Setting
 
 
 class Approximate(EarlyAggregation):

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from skyband.incomplete.checking import check_dominance
-from skyband.incomplete.early import KEPT, EarlyAggregation, knows_scores, settle
-from skyband.incomplete.hopes import Hopes, certain
-from skyband.kernels.combine import Rule
+from skyband.incomplete.aggregation import KEPT, EarlyAggregation, knows_scores, settle
+from skyband.incomplete.best_score import Hopes, certain
+from skyband.incomplete.combine import Rule
+from skyband.incomplete.invariants import check_dominance
 
 
 class Eaa(EarlyAggregation):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from skyband.engine.algorithm import Setting
 from skyband.errors import QueryError
-from skyband.incomplete.early import EarlyAggregation, check_streams
-from skyband.incomplete.foresight import SPENT, Foresight, foresight
-from skyband.incomplete.hopes import FORESIGHT, KIND, STREAMS, Hopes, certain
+from skyband.incomplete.aggregation import EarlyAggregation, check_streams
+from skyband.incomplete.appearance_model import SPENT, Foresight, foresight
+from skyband.incomplete.best_score import FORESIGHT, KIND, STREAMS, Hopes, certain
+from skyband.incomplete.combine import Rule
 from skyband.incomplete.query import TopKIncomplete
-from skyband.kernels.combine import Rule
-from skyband.topk.algorithm import Setting
 
 
 class Likely(EarlyAggregation):
@@ -23,11 +23,11 @@ class Likely(EarlyAggregation):
     An object is worth the number of windows in which it is expected to be an answer: how long it
     lives, times the probability that it reaches the score of an answer, given its values, the
     streams in which it came and how long ago that was. What is learnt for that, see
-    :mod:`skyband.incomplete.foresight`. Objects worth less than a bar are dropped, unless they are
-    answers now. The worth of all that is dropped in a while is the number of answers that windows
-    are expected to miss; the bar moves so that this is the share ``error`` of all answers. So the
-    error is an expectation: it holds as far as streams go on as they did, and objects come and
-    score independently of each other given what is learnt.
+    :mod:`skyband.incomplete.appearance_model`. Objects worth less than a bar are dropped,
+    unless they are answers now. The worth of all that is dropped in a while is the number of
+    answers that windows are expected to miss; the bar moves so that this is the share
+    ``error`` of all answers. So the error is an expectation: it holds as far as streams go on as
+    they did, and objects come and score independently of each other given what is learnt.
 
     Options: ``error`` (0.05), the share of answers that may be missed, 0 for none, as EAA;
     ``sample`` (64, or four times the number of sets of streams), objects that are followed through

@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.changes import Changes
+from skyband.engine.changes import Changes
+from skyband.engine.columns import id_column, score_column
+from skyband.engine.plan import Plan
+from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import window_of
+from skyband.engine.steps import Steps
+from skyband.engine.waiting import Waiting
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.incomplete import build
 from skyband.incomplete.planner import plan
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import beside
-from skyband.intake import id_column, score_column
+from skyband.incomplete.rows import beside, rows_of
 from skyband.kernels.emission import Out
-from skyband.monitor import Monitor
 from skyband.order import Bools, Floats, Ints
-from skyband.panes import Steps
-from skyband.pending import Pending
-from skyband.planner import Plan
-from skyband.results import Ranked
-from skyband.snapshot import window_of
+from skyband.topk.monitor import Monitor
 
 
-class WaitingRows(Pending):
+class WaitingRows(Waiting):
     """Maintains rows that wait for the watermark; any of them may complete an answer."""
 
     def tidy(self) -> None:
@@ -147,6 +148,13 @@ class IncompleteMonitor(Monitor):
             self.clipped += len(beyond)
             value = np.clip(value, low, high)
         return beside(stream, id), value + 0.0, null  # -0.0 becomes 0.0
+
+    def _rows(
+        self, score: Floats, id: Ints | None, time: Ints | None, matrix: Floats | None
+    ) -> Rows:
+        assert matrix is not None
+        stream, object_id = rows_of(matrix)
+        return Rows(score, object_id, time, (stream,))
 
     def _ranked(self, target: Out, steps: Steps) -> Ranked:
         whole = super()._ranked(target, steps)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from skyband.engine.plan import Plan
 from skyband.incomplete.query import TopKIncomplete
-from skyband.planner import Plan
 
 MOST = 1 << 20
 """Answers at most, beyond which everything is computed anew."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.order import Floats
-from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window, set_whole
+from skyband.query import EMITS, Emit
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Bounds = tuple[float, float]
 Combine = Literal["sum", "min", "max"] | Sequence[float] | Callable[[Floats], Floats]

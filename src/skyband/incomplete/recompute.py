@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
-from skyband.incomplete.checking import window_rows
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
+from skyband.incomplete.invariants import window_rows
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import rows_of
+from skyband.incomplete.rows import batch_of
 from skyband.kernels.emission import Out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, Setting
 
 
 class State(NamedTuple):
@@ -43,16 +45,15 @@ class Recompute(Algorithm):
         self.query = query
         super().__init__(setting)
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         none = np.empty(0, np.int64)
         return State(none, none, none, np.empty(0), counters())
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         base = int(steps.base[0])
-        self._admit(base + np.arange(len(scores), dtype=np.int64), scores, attributes)
+        self._admit(base + np.arange(rows.size, dtype=np.int64), rows)
         work = self.state.work
         for at in range(step, len(steps.stop)):
             self._expire(int(steps.first[at]))
@@ -68,9 +69,9 @@ class Recompute(Algorithm):
             target.upto[at] = target.rows.size[0]
         return len(steps.stop)
 
-    def _admit(self, seq: Ints, values: Floats, attributes: Floats) -> None:
+    def _admit(self, seq: Ints, rows: Rows) -> None:
         state = self.state
-        stream, id = rows_of(attributes)
+        values, stream, id = batch_of(rows)
         there = np.flatnonzero(~np.isnan(values))
         self.state = State(
             np.concatenate([state.seq, seq[there]]),
@@ -105,11 +106,13 @@ class Recompute(Algorithm):
         order = np.lexsort((-newest, -score))[: self.setting.k]
         return score[order], newest[order]
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return self.state.seq.copy()
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
     def check_invariants(self, alive: Mapping[int, Any]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.objects import Batch
+from skyband.engine.rows import Rows
+from skyband.incomplete.objects import Batch
 from skyband.order import Floats, Ints
 
 
@@ -19,6 +20,7 @@ def rows_of(matrix: Floats) -> tuple[Ints, Ints]:
     return stream, np.ascontiguousarray(matrix[:, 1]).view(np.int64)
 
 
-def batch_of(values: Floats, matrix: Floats) -> Batch:
+def batch_of(rows: Rows) -> Batch:
     """The rows of a push, as kernels take them."""
-    return Batch(values, *rows_of(matrix))
+    assert rows.id is not None, "rows of incomplete streams name objects"
+    return Batch(rows.score, rows.columns[0], rows.id)

@@ -9,19 +9,21 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Setting
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.incomplete.checking import window_rows
+from skyband.incomplete.combine import ADD, MOST, REPEATS, ROUNDING, WIDTH, score_at
+from skyband.incomplete.invariants import window_rows
+from skyband.incomplete.objects import FIRST, LAST, OBJECTS, Batch, Store, enlarged, store, tidy
 from skyband.incomplete.planner import MOST as LARGEST_K
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.rows import batch_of
+from skyband.incomplete.sorted_lists import Lists, lists, merge, place_of_seq, roomier_lists
 from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
-from skyband.kernels.combine import ADD, MOST, REPEATS, ROUNDING, WIDTH, score_at
-from skyband.kernels.emission import Emission, Out, emission, report, skip
-from skyband.kernels.jit import entry, lean
-from skyband.kernels.objects import FIRST, LAST, OBJECTS, Batch, Store, enlarged, store, tidy
-from skyband.kernels.sorted_lists import Lists, lists, merge, place_of_seq, roomier_lists
-from skyband.kernels.view import (
+from skyband.incomplete.top_view import (
     View,
     admit,
     clear,
@@ -32,10 +34,10 @@ from skyband.kernels.view import (
     raise_floor,
     view,
 )
+from skyband.kernels.emission import Emission, Out, emission, report, skip
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import CANDIDATES, INSERTIONS, RESCANNED, RESCANS, SLIDES, counters
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Setting
+from skyband.order import Ints
 
 _K, _SPAN = 0, 1
 
@@ -86,7 +88,8 @@ class Sla(StoreAlgorithm):
         self._listed = most
         super().__init__(setting, query)
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         return State(
             store(rule_of(self.query), SMALL),
@@ -98,13 +101,12 @@ class Sla(StoreAlgorithm):
             np.array([setting.k, setting.span], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
-        return _advance(self.state, batch_of(scores, attributes), steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, batch_of(rows), steps, target, step)
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         held = self.state.held
         kept = int(held.numbers[LAST] - held.numbers[FIRST])
         room = 2 * (kept + arriving) + SMALL

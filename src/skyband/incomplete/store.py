@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, Setting
 from skyband.errors import QueryError
+from skyband.incomplete.combine import ADD, LARGEST, LEAST, MAX, ONCE, SUM, Rule, rule
+from skyband.incomplete.objects import BROKEN, FIRST, LAST, NONE, OBJECTS, Store
 from skyband.incomplete.planner import MOST
 from skyband.incomplete.query import TopKIncomplete
-from skyband.kernels.combine import ADD, LARGEST, LEAST, MAX, ONCE, SUM, Rule, rule
-from skyband.kernels.objects import BROKEN, FIRST, LAST, NONE, OBJECTS, Store
 from skyband.order import Ints
-from skyband.topk.algorithm import Algorithm, Setting
 
 SMALL = 256  # rows for which there is room at first
 
@@ -50,7 +51,8 @@ class StoreAlgorithm(Algorithm):
         return found
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
     def counters(self) -> dict[str, float]:

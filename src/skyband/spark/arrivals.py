@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from skyband.dominating.query import TopKDominating
-from skyband.monitor import Monitor
+from skyband.engine.results import Ranked
 from skyband.query import TopK
-from skyband.results import Ranked
 from skyband.spark.candidates import Answer, Column
+from skyband.topk.monitor import Monitor
 
 _ANSWERS = 1_000_000  # ranked rows that one push should not exceed
 FOREVER = 1 << 62

@@ -11,7 +11,8 @@ from pyspark.sql import Column
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.query import CountWindow, TopK, last
+from skyband.query import TopK
+from skyband.windows import CountWindow, last
 
 Names = str | Sequence[str]
 

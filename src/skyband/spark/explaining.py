@@ -19,7 +19,6 @@ from pyspark.sql.types import (
 )
 
 from skyband.durations import spoken
-from skyband.panes import Panes
 from skyband.spark.dominating import explaining as dominating
 from skyband.spark.dominating.question import DominatingQuestion
 from skyband.spark.incomplete import explaining as incomplete
@@ -31,6 +30,7 @@ from skyband.spark.totals import explaining as totals
 from skyband.spark.totals.question import TotalsQuestion
 from skyband.spark.workload import explaining as shared
 from skyband.spark.workload.question import SharedQuestion
+from skyband.windows import Panes
 
 _FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, how often beaten
 _TEXT, _MANY = 24, 64  # assumed bytes of a text, and of an array, map or structure

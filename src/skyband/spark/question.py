@@ -28,11 +28,12 @@ from pyspark.sql.types import (
 
 from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError
-from skyband.query import CountWindow, TimeWindow, TopK
+from skyband.query import TopK
 from skyband.spark.asked import Asked, Names
 from skyband.spark.carried import Carried, carried, groupable, orderable
 from skyband.spark.hints import suggestion
 from skyband.spark.sessions import FAILURES
+from skyband.windows import CountWindow, TimeWindow
 
 MOST = 100_000
 MANY = 10_000

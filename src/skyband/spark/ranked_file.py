@@ -17,20 +17,21 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.engine.results import Ranked
 from skyband.errors import SkybandError
-from skyband.query import TimeWindow, TopK
-from skyband.results import Ranked
+from skyband.query import TopK
 from skyband.spark import aggregation
 from skyband.spark.asked import Asked
 from skyband.spark.question import question
 from skyband.spark.sessions import FAILURES, log_file, said, session
+from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from skyband.monitor import Monitor
     from skyband.order import Ints
     from skyband.partitioned import RankedByKey
+    from skyband.topk.monitor import Monitor
 
 ROWS = "key bigint, place bigint, row bigint, score double"
 """Rows that can be ranked; ``place`` is a time, or an arrival number within the key."""

@@ -91,8 +91,8 @@ class Line:
 
     def load(self, value: tuple[Any, ...]) -> Arrivals:
         """A key from its state."""
-        from skyband.monitor import Monitor
         from skyband.spark.arrivals import Arrivals
+        from skyband.topk.monitor import Monitor
 
         check_version(value[0])
         columns = [list(column) for column in value[3:]]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
-    from skyband.topk.algorithm import Algorithm, Setting
+    from skyband.engine.algorithm import Algorithm, Setting
 
 _CLASSES = {
     "recompute": ("skyband.topk.recompute", "Recompute"),

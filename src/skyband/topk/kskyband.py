@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm
 
 
 class State(NamedTuple):
@@ -49,7 +51,8 @@ class KSkyband(Algorithm):
     name = "kskyband"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         return State(
             ranked(2 * min(setting.k, 1024)),
@@ -59,26 +62,29 @@ class KSkyband(Algorithm):
             np.array([setting.k, 0], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        return _advance(self.state, scores, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, steps, target, step)
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         room = 2 * (len(self.state.dominators) + arriving)
         dominators = np.zeros(room, np.int64)
         dominators[: len(self.state.dominators)] = self.state.dominators
         band = roomier(self.state.band, room)
         self.state = self.state._replace(band=band, dominators=dominators)
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return np.sort(self.state.band.seq[: self.state.band.size[0]])
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         size = int(self.state.band.size[0])
         band = [(float(self.state.band.score[i]), int(self.state.band.seq[i])) for i in range(size)]
         assert band == sorted(band, reverse=True), "1: the band is not in rank order"

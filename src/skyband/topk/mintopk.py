@@ -6,7 +6,11 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, best_of
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
@@ -23,8 +27,6 @@ from skyband.kernels.skiplist import (
 )
 from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, best_of
 
 
 class State(NamedTuple):
@@ -68,7 +70,8 @@ class MinTopk(Algorithm):
     name = "mintopk"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         slots = setting.span + 2
         if slots > 1 << 28:
@@ -90,12 +93,12 @@ class MinTopk(Algorithm):
             np.array([setting.k, setting.span, slots, 0, 1, 0], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        return _advance(self.state, scores, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, steps, target, step)
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         items = with_room(self.state.items)
         marks = np.zeros((2, len(items.score)), np.int64)
         marks[:, : len(self.state.start)] = self.state.start, self.state.end
@@ -108,14 +111,17 @@ class MinTopk(Algorithm):
             node = int(self.state.items.after[node * LEVELS])
         return nodes
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return np.sort(self.state.items.seq[np.array(self._nodes(), np.int64)])
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         state = self.state
         k, span, slots, window = (int(number) for number in state.numbers[:4])
         nodes = self._nodes()

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, best_of
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
-from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, rank, ranked
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, REFERENCES, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, best_of
+from skyband.topk.heap import replace_worst, sift_up
 
 
 class State(NamedTuple):
@@ -49,7 +51,8 @@ class PreTopk(Algorithm):
     name = "pretopk"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         slots = setting.span + 2
         k = min(setting.k, setting.size) if setting.counted else setting.k
@@ -70,26 +73,28 @@ class PreTopk(Algorithm):
             np.array([k, setting.span, slots, 0], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        return _advance(self.state, scores, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, steps, target, step)
 
     def _held(self, slot: int) -> list[int]:
         k = int(self.state.numbers[_K])
         size = int(self.state.heaps.size[slot])
         return [int(seq) for seq in self.state.heaps.seq[slot * k : slot * k + size]]
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         slots = int(self.state.numbers[_SLOTS])
         found = sorted({seq for slot in range(slots) for seq in self._held(slot)})
         return np.array(found, np.int64)
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         k, _, slots, window = (int(number) for number in self.state.numbers)
         for slot in range(slots):
             held = self._held(slot)

@@ -6,15 +6,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, best_of
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
-from skyband.kernels.ring import AT_ONCE, Ring, fitted, held, ring, store
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, best_of
+from skyband.topk.ring import AT_ONCE, Ring, fitted, held, ring, store
 
 
 class State(NamedTuple):
@@ -38,7 +40,8 @@ class Recompute(Algorithm):
     name = "recompute"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         return State(
             ring(min(setting.size + setting.slide, AT_ONCE) if setting.counted else 1),
@@ -48,24 +51,27 @@ class Recompute(Algorithm):
             np.array([setting.k], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        return _advance(self.state, scores, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return _advance(self.state, rows.score, steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
+    @override
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         setting = self.setting
         most = setting.size + setting.slide if setting.counted else None
-        self.state = self.state._replace(raw=fitted(self.state.raw, len(scores), most))
+        self.state = self.state._replace(raw=fitted(self.state.raw, rows.size, most))
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return held(self.state.raw)
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         raw = self.state.raw
         seqs = [int(seq) for seq in held(raw) if not np.isnan(raw.score[seq & raw.mask[0]])]
         assert seqs == sorted(alive), "the ring is not the window"

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
-from skyband.kernels.grid import (
+from skyband.kernels.jit import entry, lean
+from skyband.kernels.ranked import Ranked, place_of, rank, ranked, roomier
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
+from skyband.order import Floats, Ints
+from skyband.topk.grid import (
     Arrivals,
     Grid,
     Scratch,
@@ -22,12 +30,6 @@ from skyband.kernels.grid import (
     wants_layout,
     window_of,
 )
-from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, place_of, rank, ranked, roomier
-from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm
 from skyband.topk.tma import roomy, view_size
 
 
@@ -93,7 +95,8 @@ class SMA(Algorithm):
     attributes = True
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         limit = view_size(setting, setting.k)
         return State(
@@ -106,18 +109,19 @@ class SMA(Algorithm):
             np.array([setting.k, limit, 0, -1, -1, 0], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
         room = _room(self.state.cells, int(self.state.numbers[_LIMIT]))
         return _advance(self.state, room, batch, steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
+    @override
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
         self._fit(cells, _room(cells, int(self.state.numbers[_LIMIT])))
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         if wants_layout(self.state.cells):
             self.state = self.state._replace(cells=laid_out(self.state.cells, self.work))
 
@@ -133,14 +137,17 @@ class SMA(Algorithm):
             dominators=np.concatenate([state.dominators, np.zeros(more, np.int64)]),
         )
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return window_of(self.state.cells)
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         state, k = self.state, self.setting.k
         check_grid(state.cells, alive)  # 1
         size = int(state.band.size[0])

@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Algorithm, Setting, best_of
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
-from skyband.kernels.grid import (
+from skyband.kernels.jit import entry, lean
+from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
+from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
+from skyband.order import Ints
+from skyband.topk.grid import (
     Arrivals,
     Grid,
     Scratch,
@@ -23,12 +31,6 @@ from skyband.kernels.grid import (
     window_of,
     with_room,
 )
-from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
-from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, Setting, best_of
 
 
 class State(NamedTuple):
@@ -76,7 +78,8 @@ class TMA(Algorithm):
     attributes = True
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         limit = view_size(setting, 2 * setting.k)
         return State(
@@ -87,31 +90,35 @@ class TMA(Algorithm):
             np.array([setting.k, limit, 0, -1], np.int64),
         )
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        batch = Arrivals(scores, scores.reshape(-1, 1) if attributes is None else attributes)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
         room = scratch(self.state.cells, int(self.state.numbers[_LIMIT]))
         return _advance(self.state, room, batch, steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
+    @override
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
         limit = int(self.state.numbers[_LIMIT])
         best = roomier(self.state.best, min(limit, len(cells.raw.score)))
         self.state = self.state._replace(cells=cells, best=best)
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         if wants_layout(self.state.cells):
             self.state = self.state._replace(cells=laid_out(self.state.cells, self.work))
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return window_of(self.state.cells)
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         check_grid(self.state.cells, alive)  # 1
         view, size = self.state.best, int(self.state.best.size[0])
         assert size <= self.state.numbers[_LIMIT], "2: the view is too large"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Out, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import CANDIDATES, EVENTS, INSERTIONS, RESCANS, SLIDES
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
 from skyband.totals.exact import OFTEN, add, carry, is_infinite, rounded
+from skyband.totals.key_ranking import BELOW, RANKED, bar_is_due, leave, set_bar, stand, write_best
 from skyband.totals.slots import CHANGED, LATEST, SEEN, STRIDE, TOTAL, USED, slot_of
-from skyband.totals.standings import BELOW, RANKED, bar_is_due, leave, set_bar, stand, write_best
 from skyband.totals.state import (
     COUNTS,
     EXTREMES,

@@ -9,27 +9,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.changes import Changes
-from skyband.directory import Directory
+from skyband.engine.changes import Changes
+from skyband.engine.columns import id_column, score_column
+from skyband.engine.ids import Ids
+from skyband.engine.plan import Plan
+from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import window_of
+from skyband.engine.steps import Steps
+from skyband.engine.waiting import Waiting
 from skyband.errors import DataError, QueryError
-from skyband.intake import id_column, score_column
 from skyband.kernels.emission import Out
-from skyband.monitor import Monitor
 from skyband.order import Bools, Floats, Ints
-from skyband.panes import Steps
-from skyband.pending import Pending
-from skyband.planner import Plan
-from skyband.query import TimeWindow
-from skyband.results import Ranked
-from skyband.snapshot import window_of
+from skyband.topk.monitor import Monitor
 from skyband.totals.panes import PaneTotals
 from skyband.totals.query import TopKTotals
+from skyband.windows import TimeWindow
 
 TIES = ("key", "arrival")
 _MOST = 1 << 53
 
 
-class WaitingRows(Pending):
+class WaitingRows(Waiting):
     """Maintains rows that wait for the watermark; each of them counts."""
 
     ties: str = TIES[0]
@@ -74,7 +75,7 @@ class TotalsMonitor(Monitor):
         options: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(query, algorithm, delay=delay, options=options)  # type: ignore[arg-type]
-        self._algorithm.directory = self._directory = Directory(
+        self._algorithm.directory = self._directory = Ids(
             timed=isinstance(query.window, TimeWindow)
         )
 
@@ -153,6 +154,12 @@ class TotalsMonitor(Monitor):
             return np.empty((len(column), 0)), column, null
         counts = np.ones(len(column)) if attributes is None else attributes
         return counts.reshape(-1, 1), column, null
+
+    def _rows(
+        self, score: Floats, id: Ints | None, time: Ints | None, matrix: Floats | None
+    ) -> Rows:
+        counts = () if matrix is None else (matrix[:, 0].astype(np.int64),)
+        return Rows(score, id if id is not None else np.empty(0, np.int64), time, counts)
 
     def _ranked(self, target: Out, steps: Steps) -> Ranked:
         whole = super()._ranked(target, steps)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
+from typing_extensions import override
 
-from skyband.directory import Directory
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.ids import Ids
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Out
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, Setting
-from skyband.totals.checking import check
+from skyband.order import Ints
 from skyband.totals.exact import limbs_for
+from skyband.totals.invariants import check
 from skyband.totals.loop import advance
 from skyband.totals.slots import LATEST, SEEN, hashes
 from skyband.totals.state import (
@@ -59,7 +61,7 @@ class PaneTotals(Algorithm):
     name = "pane-totals"
     options = ("ties",)
     state: State
-    directory: Directory
+    directory: Ids
     """Where the monitor keeps the keys of rows, by sequence number."""
 
     def __init__(self, setting: Setting, by: str) -> None:
@@ -67,26 +69,27 @@ class PaneTotals(Algorithm):
         self.attributes = False  # type: ignore[misc]  # True once rows stand for many
         super().__init__(setting)
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         return new_state(self.setting.k, *self._kind)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         """Make room for the limbs of these values, and look the batch's keys up."""
         self.state.numbers[POSITION] = 0
-        self._keys = self.directory.id[len(self.directory.id) - len(scores) :]
-        self._hashes = hashes(self._keys)
-        self._bits = scores.view(np.int64)
+        assert rows.id is not None, "rows of totals have keys"
+        self._hashes = hashes(rows.id)
+        self._bits = rows.score.view(np.int64)
         if self._kind[0] in (SUMS, MEANS):
             lowest, beyond = limbs_for(self._bits)
             if beyond:
                 self.state = with_limbs(self.state, lowest, beyond)
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        counts = _ONES if attributes is None else attributes[:, 0].astype(np.int64)
-        rows = (self._keys, self._hashes, scores, self._bits, counts)
-        return advance(self.state, rows, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        counts = rows.columns[0] if rows.columns else _ONES
+        assert rows.id is not None
+        batch = (rows.id, self._hashes, rows.score, self._bits, counts)
+        return advance(self.state, batch, steps, target, step)
 
     def make_room(self, arriving: int) -> None:
         """Make room for more keys, or for more entries."""
@@ -102,8 +105,10 @@ class PaneTotals(Algorithm):
         return np.sort(rows[rows[:, LATEST] >= self.state.numbers[OLDEST], SEEN])
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.work
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         check(self.state, self.directory, alive)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, CountWindow, Emit, TimeWindow, Window, set_whole
+from skyband.query import EMITS, Emit
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 By = Literal["sum", "count", "max", "min", "mean"]
 BYS = ("sum", "count", "max", "min", "mean")

@@ -8,8 +8,8 @@ import numpy as np
 
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
+from skyband.totals.key_ranking import OUT, Standings, moved_standings, standings
 from skyband.totals.slots import CHANGED, STRIDE, TOTAL, USED, Slots, slots_with
-from skyband.totals.standings import OUT, Standings, moved_standings, standings
 
 COUNTS, SUMS, MEANS, EXTREMES = 0, 1, 2, 3
 """Kinds of totals; EXTREMES are maxima, of values times ``SIGN``."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.monitor import Monitor
+from skyband.engine.results import Ranked
+from skyband.engine.watermark import FOREVER
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.results import Ranked
-from skyband.watermark import FOREVER
+from skyband.topk.monitor import Monitor
 from skyband.workload.sharing import Found, Sharing
 
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from skyband import snapshot as snapshots
+from skyband.engine import snapshot as snapshots
+from skyband.engine.columns import Dropped, id_column, moment, score_column, time_column
+from skyband.engine.results import Ranked
+from skyband.engine.snapshot import describe, query_of
+from skyband.engine.waiting import Waiting
+from skyband.engine.watermark import FOREVER, Watermark, delay_of
 from skyband.errors import DataError, QueryError, SnapshotError
-from skyband.intake import Dropped, id_column, moment, score_column, time_column
 from skyband.order import Bools, Floats, Ints
-from skyband.panes import Panes
-from skyband.pending import Pending
-from skyband.query import TimeWindow, TopK
-from skyband.results import Ranked
-from skyband.snapshot import describe, query_of
-from skyband.watermark import FOREVER, Watermark, delay_of
+from skyband.query import TopK
+from skyband.windows import Panes, TimeWindow
 from skyband.workload import chosen
 from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query
@@ -69,7 +69,7 @@ class WorkloadMonitor:
         window = self._model.window
         timed = isinstance(window, TimeWindow)
         self._clock = Watermark(delay_of(delay, window) if isinstance(window, TimeWindow) else None)
-        self._pending = Pending(Panes(1, 1), 1, len(self.scores) if timed else 0)
+        self._pending = Waiting(Panes(1, 1), 1, len(self.scores) if timed else 0)
         self._free: list[int] = []  # numbers of queries that are gone
         self._arrived = 0
         self._fed = 0  # rows that were released to the engines
@@ -411,7 +411,7 @@ class WorkloadMonitor:
         self._clock.at, self._clock.newest = header["watermark"], header["newest"]
         self._arrived, self._fed = header["arrived"], header["fed"]
         self._closed, self._with_ids = header["closed"], header["with_ids"]
-        pending = Pending(Panes(1, 1), 1, 0)
+        pending = Waiting(Panes(1, 1), 1, 0)
         pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
         pending.time = arrays["pending.time"]
         pending.attributes = arrays["pending.attributes"]

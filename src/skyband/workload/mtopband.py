@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
-from skyband.workload.structure import Answers, Rows, Structure
+from skyband.workload.structure import Answers, PlacedRows, Structure
 from skyband.workload.views import (
     BLOCK,
     COUNT,
@@ -66,17 +67,20 @@ class MTopBand(Structure):
     name = "mtopband"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         room = 256
         numbers = np.array([0, 0, 1, 0], np.int64)
         columns = (np.zeros(room, np.int64) for _ in range(4))
         cells = np.zeros(1024, np.int64)
         return State._make([np.zeros(room), *columns, cells, views(64), numbers])
 
-    def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:  # noqa: D102
+    @override
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
         return bool(_advance(self.state, rows, piece.open, piece.due, piece.upto, target, progress))
 
-    def make_room(self) -> None:  # noqa: D102
+    @override
+    def make_room(self) -> None:
         state = self.state
         held = state.views
         if state.numbers[_SIZE] + 1 >= len(state.score):
@@ -92,10 +96,12 @@ class MTopBand(Structure):
             state = state._replace(cells=cells)
         self.state = state
 
-    def forget(self, piece: Piece) -> None:  # noqa: D102
+    @override
+    def forget(self, piece: Piece) -> None:
         _renew(self.state, piece.open, piece.closed)
 
-    def check_own(self) -> None:  # noqa: D102
+    @override
+    def check_own(self) -> None:
         state, held = self.state, self.state.views
         refs: dict[int, int] = {}
         for view in range(int(held.numbers[HEAD]), int(held.numbers[COUNT])):
@@ -110,7 +116,8 @@ class MTopBand(Structure):
         assert all(state.refs[node] == count for node, count in refs.items()), "3: a counter"
         assert len(refs) == state.numbers[_SIZE], "3: an object that no list holds"
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         state = self.state
         held: list[int] = []
         for view in range(int(state.views.numbers[HEAD]), int(state.views.numbers[COUNT])):
@@ -118,14 +125,15 @@ class MTopBand(Structure):
             held += state.cells[first : first + int(state.views.filled[view])].tolist()
         return np.unique(state.seq[np.array(held, np.int64)])
 
-    def held(self) -> int:  # noqa: D102
+    @override
+    def held(self) -> int:
         return int(self.state.numbers[_SIZE])
 
 
 @entry
 def _advance(
     state: State,
-    rows: Rows,
+    rows: PlacedRows,
     open: Windows,
     due: Windows,
     upto: Ints,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import better
@@ -20,7 +21,7 @@ from skyband.kernels.skiplist import (
 from skyband.kernels.skiplist import with_room as roomier_list
 from skyband.order import Ints
 from skyband.workload.schedule import Piece, Windows
-from skyband.workload.structure import Answers, Rows, Structure
+from skyband.workload.structure import Answers, PlacedRows, Structure
 from skyband.workload.views import (
     BLOCK,
     COUNT,
@@ -77,16 +78,19 @@ class MTopList(Structure):
     name = "mtoplist"
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         room = 256
         return State._make(
             [skiplist(room), *(np.zeros(room + 1, np.int64) for _ in range(5)), views(64)]
         )
 
-    def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:  # noqa: D102
+    @override
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
         return bool(_advance(self.state, rows, piece.open, piece.due, piece.upto, target, progress))
 
-    def make_room(self) -> None:  # noqa: D102
+    @override
+    def make_room(self) -> None:
         state = self.state
         held = state.views
         if 2 * (held.numbers[COUNT] - held.numbers[HEAD]) >= len(held.start):
@@ -98,10 +102,12 @@ class MTopList(Structure):
             state = State._make([items, *columns, state.views])
         self.state = state
 
-    def forget(self, piece: Piece) -> None:  # noqa: D102
+    @override
+    def forget(self, piece: Piece) -> None:
         _renew(self.state, piece.open, piece.closed)
 
-    def check_own(self) -> None:  # noqa: D102
+    @override
+    def check_own(self) -> None:
         state, held = self.state, self.state.views
         nodes = self.nodes()
         items = [(float(state.items.score[node]), int(state.items.seq[node])) for node in nodes]
@@ -130,17 +136,19 @@ class MTopList(Structure):
             node = int(self.state.items.after[node * LEVELS])
         return found
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return np.sort(self.state.items.seq[np.array(self.nodes(), np.int64)])
 
-    def held(self) -> int:  # noqa: D102
+    @override
+    def held(self) -> int:
         return int(self.state.items.numbers[SIZE])
 
 
 @entry
 def _advance(
     state: State,
-    rows: Rows,
+    rows: PlacedRows,
     open: Windows,
     due: Windows,
     upto: Ints,

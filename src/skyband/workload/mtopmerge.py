@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.radix import Radix, radix, sort_up, sortable
 from skyband.kernels.ranked import Ranked, rank, ranked
 from skyband.order import Floats, Ints
+from skyband.workload.radix import Radix, radix, sort_up, sortable
 from skyband.workload.schedule import Piece, Windows
-from skyband.workload.structure import Answers, Rows, Structure
+from skyband.workload.structure import Answers, PlacedRows, Structure
 
 _FEW = 256  # waiting rows that an answer may sort by itself
 _BLOCK = 6  # bits: waiting rows in blocks of 64, each with its highest score
@@ -27,7 +28,7 @@ Slots = NDArray[np.int32]
 
 
 class State(NamedTuple):
-    """Rows in order of arrival, and their slots in rank order.
+    """PlacedRows in order of arrival, and their slots in rank order.
 
     ``list`` holds the slots of the rows that were merged, best first, and ``key`` numbers that sort
     like their scores, in that order. Rows in slots from ``numbers[_MERGED]`` on wait, with their
@@ -73,7 +74,8 @@ class MTopMerge(Structure):
     waiting = 2048  # rows that wait before they are merged
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         room = 2 * self.waiting
         return State._make(
             [
@@ -88,12 +90,14 @@ class MTopMerge(Structure):
             ]
         )
 
-    def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:  # noqa: D102
+    @override
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
         keys = sortable(rows.score)
         windows = (piece.open, piece.due, piece.upto, piece.closed)
         return bool(_advance(self.state, rows, keys, *windows, target, progress))
 
-    def make_room(self) -> None:  # noqa: D102
+    @override
+    def make_room(self) -> None:
         state = self.state
         held = len(state.score)
         longer = [
@@ -106,11 +110,13 @@ class MTopMerge(Structure):
         """Merge what waits, whether it is worth it or not."""
         _merge(self.state, piece.open, piece.closed)
 
-    def held_from(self, starts: Ints) -> Ints:  # noqa: D102
+    @override
+    def held_from(self, starts: Ints) -> Ints:
         size = self.held()
         return size - np.searchsorted(self.state.at[:size], starts)
 
-    def check_own(self) -> None:  # noqa: D102
+    @override
+    def check_own(self) -> None:
         state = self.state
         merged, size = int(state.numbers[_MERGED]), int(state.numbers[_SIZE])
         listed = state.list[:merged].tolist()
@@ -120,17 +126,19 @@ class MTopMerge(Structure):
         assert (np.diff(state.at[:size]) >= 0).all(), "slots are not in the order of places"
         assert size - merged <= self.state.numbers[_WAITING], "too many rows wait"
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return self.state.seq[: self.held()].copy()
 
-    def held(self) -> int:  # noqa: D102
+    @override
+    def held(self) -> int:
         return int(self.state.numbers[_SIZE])
 
 
 @entry
 def _advance(
     state: State,
-    rows: Rows,
+    rows: PlacedRows,
     keys: Ints,
     open: Windows,
     due: Windows,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import CountWindow, TimeWindow, TopK, last
+from skyband.query import TopK
+from skyband.windows import CountWindow, TimeWindow, last
 
 SCORE = "score"
 """The name of the score, where a workload has but one and does not name it."""

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skyband.engine.results import Ranked, RankedWindow
 from skyband.order import Ints
-from skyband.results import Ranked, RankedWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa

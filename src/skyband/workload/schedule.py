@@ -17,8 +17,8 @@ import numpy as np
 
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
-from skyband.panes import Panes
-from skyband.query import CountWindow, TopK
+from skyband.query import TopK
+from skyband.windows import CountWindow, Panes
 
 _NONE = np.empty(0, np.int64)
 _BEFORE_ALL = -(1 << 61)

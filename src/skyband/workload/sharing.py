@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.changes import Changes
+from skyband.engine.changes import Changes
+from skyband.engine.results import Ranked
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.results import Ranked
 from skyband.workload import build
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
-from skyband.workload.structure import Answers, Rows
+from skyband.workload.structure import Answers, PlacedRows
 
 _PIECE = 1 << 17  # rows that are scheduled at once
 _ANSWERS = 1 << 22  # ranked rows that one piece should not exceed
@@ -74,7 +74,7 @@ class Sharing:
         at_once = self._rows_at_once()
         for low in range(0, max(len(score), 1), at_once):
             part = slice(low, low + at_once)
-            rows = Rows(score[part], seq[part], at[part], id[part])
+            rows = PlacedRows(score[part], seq[part], at[part], id[part])
             last = low + at_once >= len(score)
             upto = closed if last else int(at[part][-1]) + (1 if self.counted else 0)
             piece = self.schedule.cut(rows.at, upto)

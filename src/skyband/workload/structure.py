@@ -9,14 +9,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.algorithm import filled, flatten
 from skyband.kernels.jit import first_use
 from skyband.order import Floats, Ints
-from skyband.topk.algorithm import filled, flatten
 from skyband.workload.schedule import Piece, Windows
 
 
-class Rows(NamedTuple):
-    """Rows in sequence: scores (NaN is never ranked), arrival numbers, places, ids."""
+class PlacedRows(NamedTuple):
+    """PlacedRows in sequence: scores (NaN is never ranked), arrival numbers, places, ids."""
 
     score: Floats
     seq: Ints
@@ -58,7 +58,7 @@ class Structure(ABC):
         """The state before the first row."""
 
     @abstractmethod
-    def run(self, rows: Rows, piece: Piece, target: Answers, progress: Ints) -> bool:
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
         """Take in rows and answer windows in turn; False if room ran out.
 
         Kernels do not allocate: they stop, and Python makes room.
@@ -101,7 +101,7 @@ class Structure(ABC):
             predicted.update(held[:k])
         assert self.kept().tolist() == sorted(predicted), "not the union of predicted results"
 
-    def push(self, rows: Rows, piece: Piece, places: bool, numbers: bool) -> Answers:
+    def push(self, rows: PlacedRows, piece: Piece, places: bool, numbers: bool) -> Answers:
         """Take in a piece of the stream; returns the rankings of its due windows.
 
         ``places`` and ``numbers`` ask for the places and the arrival numbers of ranked rows.
@@ -123,7 +123,7 @@ class Structure(ABC):
         _COMPILED.add(type(self))
         return target
 
-    def _push(self, rows: Rows, piece: Piece, target: Answers) -> Answers:
+    def _push(self, rows: PlacedRows, piece: Piece, target: Answers) -> Answers:
         progress = np.zeros(3, np.int64)
         while not self.run(rows, piece, target, progress):
             self.make_room()

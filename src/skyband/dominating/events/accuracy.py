@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.dominating.bounds import cell_at, count_cells, most
 from skyband.dominating.events.state import (
     CANDIDATE,
     EXCLUDED,
@@ -14,8 +15,15 @@ from skyband.dominating.events.state import (
     State,
     draw,
 )
-from skyband.kernels.bounds import cell_at, count_cells, most
-from skyband.kernels.field import ARRIVED, NEXT, NONE, OLDEST, exact_score, is_point, slot_of
+from skyband.dominating.point_window import (
+    ARRIVED,
+    NEXT,
+    NONE,
+    OLDEST,
+    exact_score,
+    is_point,
+    slot_of,
+)
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
 

@@ -7,22 +7,21 @@ from numbers import Real
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.dominating.bounds import bounds, cell_at, most, side_of
+from skyband.dominating.cells import cells, put
 from skyband.dominating.contenders import State as Contending
 from skyband.dominating.contenders import contend, floor_of
 from skyband.dominating.events import state as events
 from skyband.dominating.events.answers import enter, file, schedule
+from skyband.dominating.events.calendar import calendar
 from skyband.dominating.events.counting import count_anew
 from skyband.dominating.events.intervals import safe_until
 from skyband.dominating.events.loop import advance, leave_alone, renew_bounds
 from skyband.dominating.events.state import NOTHING, OBSOLETE, TOP, Samples, State, clock, mark
-from skyband.dominating.window import WindowAlgorithm, stale
-from skyband.errors import QueryError
-from skyband.kernels.bounds import bounds, cell_at, most, side_of
-from skyband.kernels.calendar import calendar
-from skyband.kernels.cells import cells, put
-from skyband.kernels.emission import Out
-from skyband.kernels.field import (
+from skyband.dominating.exact_scores import roomier_tracked, tracked
+from skyband.dominating.point_window import (
     ARRIVED,
     NEXT,
     NONE,
@@ -35,12 +34,15 @@ from skyband.kernels.field import (
     is_point,
     slot_of,
 )
+from skyband.dominating.window import WindowAlgorithm, stale
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
+from skyband.errors import QueryError
+from skyband.kernels.emission import Out
 from skyband.kernels.jit import entry
 from skyband.kernels.ranked import ranked
-from skyband.kernels.tracked import roomier_tracked, tracked
 from skyband.kernels.work import counters
 from skyband.order import Floats
-from skyband.panes import Steps
 
 _MOST = 1 << 24  # answers at most: room for them is made at once
 _PER_CELL = 64  # points per cell of the grid
@@ -61,7 +63,8 @@ class EventAlgorithm(WindowAlgorithm):
     pruning: ClassVar[bool] = False
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting, width = self.setting, self.width
         if setting.k > _MOST:
             raise QueryError(
@@ -140,18 +143,18 @@ class EventAlgorithm(WindowAlgorithm):
             )
         return float(given)
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         if step == 0 and not self.state.numbers[events.TAKEN]:
             self._missed = np.zeros(len(steps.stop), np.int64)
-        return advance(self.state, scores, attributes, steps, target, self._missed, step)
+        return advance(self.state, rows.score, rows.columns[0], steps, target, self._missed, step)
 
-    def resized(self, held: Field) -> None:  # noqa: D102
+    @override
+    def resized(self, held: Field) -> None:
         self.state = self.state._replace(held=held)
 
-    def recoded(self) -> None:  # noqa: D102
+    @override
+    def recoded(self) -> None:
         self.state = _rebuilt(self.state)
 
     def make_room(self, arriving: int) -> None:
@@ -168,7 +171,8 @@ class EventAlgorithm(WindowAlgorithm):
         found = contend(state.held, self.setting.k, state.work)
         _begin(state, found, floor_of(found))
 
-    def accuracies(self, steps: Steps) -> Floats:  # noqa: D102
+    @override
+    def accuracies(self, steps: Steps) -> Floats:
         del steps
         found: Floats = np.maximum(1 - self._missed / (1000 * self.setting.k), 0.0)
         return found
@@ -182,8 +186,9 @@ class EventAlgorithm(WindowAlgorithm):
         """Events that are kept, obsolete ones among them."""
         return int(np.isin(self.state.kind, (events.EVENT, events.OBSOLETE)).sum())
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
-        from skyband.dominating.events.checking import check
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
+        from skyband.dominating.events.invariants import check
 
         check(self, alive)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skyband.dominating.events.calendar import note
 from skyband.dominating.events.intervals import safe_until
 from skyband.dominating.events.state import (
     ADVANCED,
@@ -20,11 +21,10 @@ from skyband.dominating.events.state import (
     expiry,
     mark,
 )
-from skyband.kernels.calendar import note
-from skyband.kernels.field import ARRIVED, NONE, WIDTH, slot_of
+from skyband.dominating.exact_scores import Tracked, track, untrack
+from skyband.dominating.point_window import ARRIVED, NONE, WIDTH, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better, place_of
-from skyband.kernels.tracked import Tracked, track, untrack
 
 
 @lean

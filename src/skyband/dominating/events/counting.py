@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.dominating.cells import first_code, spread
 from skyband.dominating.events.state import State, mark
-from skyband.kernels.cells import first_code, spread
-from skyband.kernels.field import NEXT, OLDEST, SLOTS, WIDTH, is_point, slot_of
+from skyband.dominating.point_window import NEXT, OLDEST, SLOTS, WIDTH, is_point, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.work import COMPARISONS
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from skyband.dominating.bounds import cell_at, count_cells, least, most, sum_up
+from skyband.dominating.cells import drop, put
 from skyband.dominating.events.accuracy import gauge
 from skyband.dominating.events.answers import (
     demote,
@@ -12,6 +14,7 @@ from skyband.dominating.events.answers import (
     promote,
     schedule,
 )
+from skyband.dominating.events.calendar import strike, take_due
 from skyband.dominating.events.counting import count_arrival, count_partially
 from skyband.dominating.events.intervals import safe_until
 from skyband.dominating.events.reference import reference_bound
@@ -40,12 +43,8 @@ from skyband.dominating.events.state import (
     State,
     clock,
 )
-from skyband.dominating.window import stale
-from skyband.kernels.bounds import cell_at, count_cells, least, most, sum_up
-from skyband.kernels.calendar import strike, take_due
-from skyband.kernels.cells import drop, put
-from skyband.kernels.emission import Out, report_whole, skip
-from skyband.kernels.field import (
+from skyband.dominating.exact_scores import credit, rank_again
+from skyband.dominating.point_window import (
     ARRIVED,
     NEXT,
     NONE,
@@ -59,11 +58,12 @@ from skyband.kernels.field import (
     seq_of,
     slot_of,
 )
+from skyband.dominating.window import stale
+from skyband.engine.steps import Steps
+from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.tracked import credit, rank_again
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
 
 _OFTEN, _SELDOM = 1000, 50  # times that bounds are counted meanwhile, few cells and many
 _GAUGES = 10  # estimates of the accuracy while the window is replaced once

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from skyband.dominating.cells import spread
 from skyband.dominating.events.state import CANDIDATE, EVENT, OBSOLETE, State
-from skyband.kernels.cells import spread
-from skyband.kernels.field import ARRIVED, NONE, WIDTH, dominates
+from skyband.dominating.point_window import ARRIVED, NONE, WIDTH, dominates
 from skyband.kernels.jit import lean
 from skyband.kernels.work import COMPARISONS
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from skyband.dominating.bounds import least, most
+from skyband.dominating.cells import dominates_cell
 from skyband.dominating.events.state import (
     ERROR,
     NEAR,
@@ -12,11 +14,9 @@ from skyband.dominating.events.state import (
     State,
     draw,
 )
-from skyband.kernels.bounds import least, most
-from skyband.kernels.cells import dominates_cell
-from skyband.kernels.field import NONE, WIDTH, exact_score, seq_of, slot_of
+from skyband.dominating.exact_scores import track, untrack
+from skyband.dominating.point_window import NONE, WIDTH, exact_score, seq_of, slot_of
 from skyband.kernels.jit import lean
-from skyband.kernels.tracked import track, untrack
 
 
 @lean

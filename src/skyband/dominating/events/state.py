@@ -11,13 +11,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.bounds import Bounds
-from skyband.kernels.calendar import Calendar
-from skyband.kernels.cells import Cells
-from skyband.kernels.field import ARRIVED, BITS, EXPIRED, SLOTS, WIDTH, Field
+from skyband.dominating.bounds import Bounds
+from skyband.dominating.cells import Cells
+from skyband.dominating.events.calendar import Calendar
+from skyband.dominating.exact_scores import Tracked
+from skyband.dominating.point_window import ARRIVED, BITS, EXPIRED, SLOTS, WIDTH, Field
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked
-from skyband.kernels.tracked import Tracked
 from skyband.order import Ints
 
 # what is known of a point, by slot

@@ -20,7 +20,6 @@ from pyspark.sql.types import (
 )
 
 from skyband.dominating.query import TopKDominating
-from skyband.query import TimeWindow
 from skyband.spark import backfill
 from skyband.spark.aggregation import AT, LABEL, SCORE, clock, key_names, pane_number
 from skyband.spark.backfill import Answers, Columns
@@ -36,6 +35,7 @@ from skyband.spark.processor import (
     check_version,
     move_timer,
 )
+from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
     from skyband.spark.dominating.points import Points

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from skyband.order import Floats
-from skyband.query import TimeWindow
 from skyband.spark.arrivals import Carrying
 from skyband.spark.candidates import FOREVER, Answer, Column
+from skyband.windows import TimeWindow
 
 
 @dataclass

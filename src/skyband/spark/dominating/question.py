@@ -14,10 +14,10 @@ from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.query import CountWindow
 from skyband.spark.asked import Asked, Names, like_one
 from skyband.spark.question import Question, names_score, question, score_of
 from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
+from skyband.windows import CountWindow
 
 
 @dataclass(frozen=True)

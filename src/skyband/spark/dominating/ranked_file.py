@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.dominating.query import TopKDominating
-from skyband.query import CountWindow, TimeWindow
-from skyband.results import Ranked
+from skyband.engine.results import Ranked
 from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
 from skyband.spark.top_k_dominating import top_k_dominating
+from skyband.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.dominating.monitor import DominatingMonitor

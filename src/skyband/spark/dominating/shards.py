@@ -27,7 +27,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from skyband import snapshot
+from skyband.engine import snapshot
 from skyband.order import Floats, Ints
 from skyband.spark.backfill import batch_of
 from skyband.spark.candidates import FOREVER, Lives
@@ -44,8 +44,8 @@ from skyband.spark.processor import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from skyband.dominating.dominance_counts import Index
     from skyband.dominating.panes import PaneCounts
-    from skyband.kernels.dominance import Index
 
 _POINTS = "points"
 _DIGEST = 16
@@ -222,7 +222,7 @@ class StoredPanes(MutableMapping[int, "Index"]):
         if digest in _remembered:
             _remembered.move_to_end(digest)
             return _remembered[digest]
-        from skyband.kernels.dominance import index
+        from skyband.dominating.dominance_counts import index
 
         points = np.frombuffer(bytes(self._store.getValue((pane,))[0]), np.float64)
         found = index(points.reshape(-1, self._width))

@@ -12,9 +12,9 @@ from skyband.durations import Duration
 from skyband.errors import QueryError
 from skyband.incomplete import ALGORITHMS
 from skyband.incomplete.query import TopKIncomplete
-from skyband.query import CountWindow
 from skyband.spark.asked import Asked, Names, like_one
 from skyband.spark.shards import check_shards
+from skyband.windows import CountWindow
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.results import Ranked
 from skyband.incomplete.query import TopKIncomplete
 from skyband.order import Floats, Ints
-from skyband.results import Ranked
 from skyband.spark.sharded.engine import SLIDE
 
 if TYPE_CHECKING:

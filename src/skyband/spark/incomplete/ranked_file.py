@@ -16,15 +16,15 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.engine.results import Ranked
 from skyband.incomplete.query import TopKIncomplete
-from skyband.query import CountWindow, TimeWindow
-from skyband.results import Ranked
 from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
 from skyband.spark.top_k_incomplete import top_k_incomplete
+from skyband.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.monitor import Monitor
     from skyband.order import Ints
+    from skyband.topk.monitor import Monitor
 
 _ROWS = "key bigint, place bigint, row bigint, object bigint, value double, stream bigint"
 

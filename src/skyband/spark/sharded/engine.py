@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from numpy.typing import NDArray
 
+from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.query import TimeWindow
-from skyband.results import Ranked
+from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.monitor import Monitor
+    from skyband.topk.monitor import Monitor
 
 SLIDE = 1 << 28
 """The slide of the engine: a pane has room for half as many rows."""

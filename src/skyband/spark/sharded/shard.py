@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.results import Ranked
 from skyband.spark.candidates import FOREVER, Answer, Column, Lives
 from skyband.spark.sharded.engine import SLIDE, Engine, begin
 from skyband.spark.sharded.numbering import Numbers
 
 if TYPE_CHECKING:
-    from skyband.monitor import Monitor
+    from skyband.topk.monitor import Monitor
 
 _TOGETHER = 1_000_000  # rows, taken in or ranked, that one push should not exceed by much
 _FAR = 1 << 30  # windows from which on time begins anew whenever nothing is alive

@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DoubleType, FloatType, LongType, StructField, StructType
 
-from skyband.query import TimeWindow
 from skyband.spark import aggregation, draining, output, quarantine
 from skyband.spark.aggregation import AT, LABEL
 from skyband.spark.candidates import Lives
@@ -22,6 +21,7 @@ from skyband.spark.totals.blocks import BLOCK, Cut
 from skyband.spark.totals.partials import EXACT
 from skyband.spark.totals.processor import TotalsKept
 from skyband.spark.totals.question import TotalsQuestion
+from skyband.windows import TimeWindow
 
 
 def answer_totals(

@@ -21,7 +21,6 @@ from pyspark.sql.types import (
 
 from skyband.durations import Duration
 from skyband.errors import DataError, QueryError
-from skyband.query import CountWindow
 from skyband.spark.asked import Asked, Names, like_one
 from skyband.spark.carried import groupable
 from skyband.spark.question import Question, first_line, question, require_frame
@@ -30,6 +29,7 @@ from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
 from skyband.spark.totals.aggregate import aggregate, of_text
 from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import TopKTotals
+from skyband.windows import CountWindow
 
 _LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
 

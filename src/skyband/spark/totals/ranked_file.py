@@ -14,11 +14,11 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.query import CountWindow
-from skyband.results import Ranked
+from skyband.engine.results import Ranked
 from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
 from skyband.spark.top_k import top_k
 from skyband.totals.query import TopKTotals
+from skyband.windows import CountWindow
 
 if TYPE_CHECKING:
     from skyband.order import Ints

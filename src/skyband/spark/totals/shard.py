@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.query import TimeWindow
-from skyband.results import Ranked
 from skyband.spark.candidates import FOREVER, Answer, Lives
 from skyband.spark.totals.blocks import packed
 from skyband.spark.totals.keys import Numbers, in_order
 from skyband.spark.totals.pieces import Pieces, double_pieces, single_pieces, whole_pieces
+from skyband.totals.key_ranking import RANKED
 from skyband.totals.monitor import TotalsMonitor
 from skyband.totals.query import TopKTotals
-from skyband.totals.standings import RANKED
+from skyband.windows import TimeWindow
 
 DIGEST = 16
 _FEW = 1024  # keys that nobody needs to look for

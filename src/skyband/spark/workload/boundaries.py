@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.query import Window
+from skyband.windows import Window
 
 LATE = 0
 """Where a stream's watermark begins: what is labelled so is late."""

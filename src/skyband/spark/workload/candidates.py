@@ -11,7 +11,7 @@ from skyband.order import Floats, Ints
 from skyband.spark.candidates import Column, Pool
 from skyband.workload import build
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
-from skyband.workload.structure import Rows
+from skyband.workload.structure import PlacedRows
 
 ANSWERS = 50_000
 """Ranked rows that are handed over at once, about."""
@@ -83,7 +83,7 @@ class SharedCandidates:
             upto = min(closed, max(answered, min(begin)) + self._reach) if begin else closed
             high = int(np.searchsorted(self.place, upto))
             part = slice(low, high)
-            rows = Rows(self.score[part], slot[part], self.place[part], slot[part])
+            rows = PlacedRows(self.score[part], slot[part], self.place[part], slot[part])
             piece = self.schedule.cut(rows.at, upto)
             answers = self._structure.push(rows, piece, places=False, numbers=False)
             if len(piece.due.end):

@@ -14,12 +14,12 @@ from pyspark.sql import Column, DataFrame
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.query import TimeWindow
 from skyband.spark.asked import Asked, Names
 from skyband.spark.question import Question, names_score, question, score_of
 from skyband.spark.workload.boundaries import Boundaries, Era, step_of
 from skyband.spark.workload.described import packed, plain_query
 from skyband.spark.workload.restart import Past
+from skyband.windows import TimeWindow
 from skyband.workload.queries import Workload
 
 QUERY = "query"

@@ -16,11 +16,12 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.query import CountWindow, TimeWindow, TopK
-from skyband.results import Ranked
+from skyband.engine.results import Ranked
+from skyband.query import TopK
 from skyband.spark.ranked_file import ROWS, Staged, own, uri
 from skyband.spark.workload.boundaries import Boundaries, Era
 from skyband.spark.workload.panes import PANE, placed_in_panes
+from skyband.windows import CountWindow, TimeWindow
 from skyband.workload.queries import Workload
 
 if TYPE_CHECKING:

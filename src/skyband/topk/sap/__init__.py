@@ -6,16 +6,19 @@ from collections.abc import Mapping
 from itertools import pairwise
 from typing import ClassVar
 
+from typing_extensions import override
+
+from skyband.engine.algorithm import Algorithm, best_of
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.emission import Out
 from skyband.kernels.ranked import Ranked
-from skyband.kernels.ring import fitted, held
-from skyband.kernels.savl import WIDTH
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Algorithm, best_of
+from skyband.order import Ints
+from skyband.topk.ring import fitted, held
 from skyband.topk.sap import state as at
 from skyband.topk.sap.loop import advance
+from skyband.topk.sap.savl import WIDTH
 from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, State, new_state, with_room
 
 
@@ -48,7 +51,8 @@ class Sap(Algorithm):
     counts_unranked = True
     state: State
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         options = self.setting.options
         parts = options.get("partitions")
         if parts is not None and (not isinstance(parts, int) or parts < 1):
@@ -60,24 +64,27 @@ class Sap(Algorithm):
                 raise QueryError(f"{name} is {options[name]!r}", "True or False", "leave it out")
         return new_state(self.setting, self.mode)
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        return advance(self.state, scores, steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return advance(self.state, rows.score, steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:  # noqa: D102
+    @override
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         setting = self.setting
         most = setting.size + setting.slide if setting.counted else None
-        self.state = self.state._replace(raw=fitted(self.state.raw, len(scores), most))
+        self.state = self.state._replace(raw=fitted(self.state.raw, rows.size, most))
 
-    def make_room(self, arriving: int) -> None:  # noqa: D102
+    @override
+    def make_room(self, arriving: int) -> None:
         self.state = with_room(self.state)
 
-    def kept(self) -> Ints:  # noqa: D102
+    @override
+    def kept(self) -> Ints:
         return held(self.state.raw)
 
     @property
-    def work(self) -> Ints:  # noqa: D102
+    @override
+    def work(self) -> Ints:
         return self.state.now.work
 
     def _stacks(self) -> list[list[tuple[float, int]]]:
@@ -104,7 +111,8 @@ class Sap(Algorithm):
         ]
         return [(int(row[at.BEGIN]), int(row[at.END])) for row in rows]
 
-    def check_invariants(self, alive: Mapping[int, float]) -> None:  # noqa: D102
+    @override
+    def check_invariants(self, alive: Mapping[int, float]) -> None:
         state, k = self.state, self.setting.k
         for items in (state.best, state.front, state.part, state.now.leaders):
             pairs = _pairs(items)

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.engine.steps import Steps
 from skyband.kernels.emission import Out, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older
-from skyband.kernels.ring import store
-from skyband.kernels.savl import OBJECTS, clear, drop_best, run_end, second_score
-from skyband.kernels.savl import best as best_of_slot
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
+from skyband.topk.ring import store
 from skyband.topk.sap.meaningful import (
     UNIT_SLOTS,
     begin_forming,
@@ -36,6 +34,8 @@ from skyband.topk.sap.partition import (
     forget_list,
     lacks_room_to_close,
 )
+from skyband.topk.sap.savl import OBJECTS, clear, drop_best, run_end, second_score
+from skyband.topk.sap.savl import best as best_of_slot
 from skyband.topk.sap.state import (
     AMORTISE,
     BEGIN,

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, copy_run, place_of, rank, rank_by_age
-from skyband.kernels.ring import Ring
-from skyband.kernels.savl import Savl, clear, leads_run, nodes_left, offer, stretch_run
 from skyband.kernels.work import RESCANNED, RESCANS
 from skyband.order import Ints
+from skyband.topk.heap import replace_worst, sift_up
+from skyband.topk.ring import Ring
+from skyband.topk.sap.savl import Savl, clear, leads_run, nodes_left, offer, stretch_run
 from skyband.topk.sap.state import (
     BEGIN,
     COUNTED,

@@ -15,8 +15,8 @@ import numpy as np
 
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, merge_best
-from skyband.kernels.ranktest import tends_larger
 from skyband.kernels.work import DELETIONS, EVENTS, INSERTIONS
+from skyband.topk.sap.rank_test import tends_larger
 from skyband.topk.sap.state import (
     BEGIN,
     COUNTED,

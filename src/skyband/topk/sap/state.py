@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.algorithm import Setting
 from skyband.kernels.emission import Emission, emission
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
-from skyband.kernels.ranktest import EXACT, critical_values
-from skyband.kernels.ring import AT_ONCE, Ring, ring
-from skyband.kernels.savl import Savl, savl, with_nodes
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
-from skyband.topk.algorithm import Setting
+from skyband.topk.ring import AT_ONCE, Ring, ring
+from skyband.topk.sap.rank_test import EXACT, critical_values
+from skyband.topk.sap.savl import Savl, savl, with_nodes
 
 EQUAL, DYNAMIC, ENHANCED = 0, 1, 2
 

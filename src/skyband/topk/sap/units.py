@@ -18,9 +18,9 @@ import numpy as np
 
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, absorb, copy_run, keep_best, place_of, rank
-from skyband.kernels.ring import Ring
 from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS, UNRANKED
 from skyband.order import Floats
+from skyband.topk.ring import Ring
 from skyband.topk.sap.state import (
     DIRTY,
     KEEP,

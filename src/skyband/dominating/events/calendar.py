@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import NONE
+from skyband.dominating.point_window import NONE
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 

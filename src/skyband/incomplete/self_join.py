@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.incomplete.sketch import mixed
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.sketch import mixed
 from skyband.order import Ints
 
 SIGNS = 64  # counters a sketch: the signs are the bits of one number

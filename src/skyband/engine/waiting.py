@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.order import Floats, Ints, arrival_order
-from skyband.panes import Panes
+from skyband.windows import Panes
 
 
-class Pending:
+class Waiting:
     """Maintains the rows whose windows the watermark has not passed yet.
 
     Only the k best of each pane can ever be answers, so once the waiting rows outgrow a bound all

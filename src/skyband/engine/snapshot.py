@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
-from skyband.query import CountWindow, TimeWindow, TopK, Window
+from skyband.query import TopK
+from skyband.windows import CountWindow, TimeWindow, Window
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 2
@@ -76,7 +77,7 @@ def describe(query: Any) -> dict[str, Any]:
     """A query as plain JSON values."""
     kind = "count" if isinstance(query.window, CountWindow) else "time"
     described = dataclasses.asdict(query) | {"kind": kind}
-    return json.loads(json.dumps(described))  # type: ignore[no-any-return]
+    return json.loads(json.dumps(described))
 
 
 def query_of(found: Mapping[str, Any]) -> TopK:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.jit import lean
-from skyband.kernels.objects import (
+from skyband.incomplete.objects import (
     FIRST,
     NONE,
     OBJECTS,
@@ -18,6 +17,7 @@ from skyband.kernels.objects import (
     find,
     newest_seq,
 )
+from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, place_of, ranked
 from skyband.order import Floats, Ints
 

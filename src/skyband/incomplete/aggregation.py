@@ -9,13 +9,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from typing_extensions import override
 
+from skyband.engine.algorithm import Setting
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.incomplete.checking import window_rows
-from skyband.incomplete.dominance import Outlook, Sweep, roomier_sweep, sweep, sweeping
-from skyband.incomplete.foresight import REFRESHED as FORESEEN
-from skyband.incomplete.foresight import Foresight, nothing_foreseen
-from skyband.incomplete.hopes import (
+from skyband.incomplete.appearance_model import REFRESHED as FORESEEN
+from skyband.incomplete.appearance_model import Foresight, nothing_foreseen
+from skyband.incomplete.best_score import (
     CHANCES,
     FORESIGHT,
     KIND,
@@ -25,7 +27,11 @@ from skyband.incomplete.hopes import (
     learn,
     refresh,
 )
-from skyband.incomplete.learning import (
+from skyband.incomplete.combine import MOST, WIDTH, Rule
+from skyband.incomplete.expected_answers import look_ahead
+from skyband.incomplete.interval_dominance import Outlook, Sweep, roomier_sweep, sweep, sweeping
+from skyband.incomplete.invariants import window_rows
+from skyband.incomplete.model_update import (
     account,
     follow_sample,
     is_ready,
@@ -34,14 +40,7 @@ from skyband.incomplete.learning import (
     was_dropped,
     watch,
 )
-from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.reach import look_ahead
-from skyband.incomplete.rows import batch_of
-from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
-from skyband.kernels.combine import MOST, WIDTH, Rule
-from skyband.kernels.emission import Emission, Out, emission, report, skip
-from skyband.kernels.jit import entry, lean
-from skyband.kernels.objects import (
+from skyband.incomplete.objects import (
     FIRST,
     LAST,
     NONE,
@@ -54,7 +53,12 @@ from skyband.kernels.objects import (
     store,
     tidy,
 )
-from skyband.kernels.view import View, admit, dismiss, falls_short, fill, view
+from skyband.incomplete.query import TopKIncomplete
+from skyband.incomplete.rows import batch_of
+from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
+from skyband.incomplete.top_view import View, admit, dismiss, falls_short, fill, view
+from skyband.kernels.emission import Emission, Out, emission, report, skip
+from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import (
     CANDIDATES,
     DELETIONS,
@@ -66,8 +70,6 @@ from skyband.kernels.work import (
     counters,
 )
 from skyband.order import Floats, Ints
-from skyband.panes import Steps
-from skyband.topk.algorithm import Setting
 
 _K, _SPAN, _UNSETTLED, _WORTH, _SLACK, KEPT, _OBJECTS, _AT = range(8)
 _PER_CENT = 100
@@ -105,7 +107,8 @@ class EarlyAggregation(StoreAlgorithm):
         self._slack = float(slack)
         super().__init__(setting, query)
 
-    def new_state(self) -> State:  # noqa: D102
+    @override
+    def new_state(self) -> State:
         setting = self.setting
         by = rule_of(self.query)
         slack = int(self._slack * _PER_CENT)
@@ -130,15 +133,13 @@ class EarlyAggregation(StoreAlgorithm):
         del by
         return nothing_foreseen()
 
-    def run(  # noqa: D102
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
-        assert attributes is not None
-        return advance(self.state, batch_of(scores, attributes), steps, target, step)
+    @override
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        return advance(self.state, batch_of(rows), steps, target, step)
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         """Begin with the first row of the batch."""
-        del scores, steps
+        del rows, steps
         self.state.numbers[_AT] = 0
 
     def make_room(self, arriving: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skyband.dominating.events.counting import later_dominators
 from skyband.dominating.events.state import CANDIDATE, EVENT, LOOKED, OBSOLETE, TOP, K
-from skyband.kernels.field import ARRIVED, SLOTS
+from skyband.dominating.point_window import ARRIVED, SLOTS
 from skyband.kernels.jit import entry
 
 if TYPE_CHECKING:

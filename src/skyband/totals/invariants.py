@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from skyband.directory import Directory
+from skyband.engine.ids import Ids
+from skyband.totals.key_ranking import BAR, BELOW, OUT, RANKED, SIZE
 from skyband.totals.loop import total_of
 from skyband.totals.slots import KEY, SEEN, TOTAL
-from skyband.totals.standings import BAR, BELOW, OUT, RANKED, SIZE
 from skyband.totals.state import (
     EXTREMES,
     KIND,
@@ -29,7 +29,7 @@ from skyband.totals.state import (
 )
 
 
-def check(state: State, directory: Directory, alive: Mapping[int, float]) -> None:
+def check(state: State, directory: Ids, alive: Mapping[int, float]) -> None:
     """Assert the invariants of :class:`PaneTotals` after an answer, given the rows alive."""
     numbers, entries, kind = state.numbers, state.entries, int(state.numbers[KIND])
     width = int(numbers[WIDTH])

@@ -9,23 +9,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband import snapshot as snapshots
-from skyband.changes import Changes
-from skyband.directory import Directory
+from skyband.engine import snapshot as snapshots
+from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.changes import Changes
+from skyband.engine.columns import Dropped, id_column, moment, score_column, time_column, weighted
+from skyband.engine.ids import Ids
+from skyband.engine.plan import Plan
+from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import describe, query_of, require_same
+from skyband.engine.steps import Steps, TimeSteps, count_steps
+from skyband.engine.waiting import Waiting
+from skyband.engine.watermark import FOREVER, Watermark, delay_of
 from skyband.errors import DataError, QueryError, SnapshotError
-from skyband.intake import Dropped, id_column, moment, score_column, time_column, weighted
 from skyband.kernels.emission import Out
 from skyband.kernels.work import UNRANKED
 from skyband.order import Floats, Ints
-from skyband.panes import Panes, Steps, TimeSteps, count_steps
-from skyband.pending import Pending
-from skyband.planner import SAMPLE, Plan, plan, trend
-from skyband.query import CountWindow, TimeWindow, TopK
-from skyband.results import Ranked
-from skyband.snapshot import describe, query_of, require_same
+from skyband.query import TopK
 from skyband.topk import build
-from skyband.topk.algorithm import Algorithm, Setting
-from skyband.watermark import FOREVER, Watermark, delay_of
+from skyband.topk.planner import SAMPLE, plan, trend
+from skyband.windows import CountWindow, Panes, TimeWindow
 
 
 class Monitor:
@@ -75,7 +78,7 @@ class Monitor:
         self._build()
         self._arrived = 0  # rows pushed so far
         self._steps = TimeSteps(self._panes, farewell=query.emit == "changes")
-        self._directory: Directory | None = Directory(timed=True) if timed else None
+        self._directory: Ids | None = Ids(timed=True) if timed else None
 
     def _check(self, query: Any) -> None:
         """Refuse what is no query of this family."""
@@ -123,7 +126,7 @@ class Monitor:
         """Set up the planned algorithm; it has seen nothing yet."""
         self._algorithm = build(self.plan.algorithm, self._setting())
         width = len(self.query.weights or (1.0,)) if self._algorithm.attributes else 0
-        self._pending = Pending(self._panes, self.query.k, width)
+        self._pending = Waiting(self._panes, self.query.k, width)
 
     def _decide(self, scores: Floats, matrix: Floats) -> None:
         """Plan again once there are scores enough; replay what came before if that changes it."""
@@ -144,7 +147,9 @@ class Monitor:
             for column, attributes in earlier:  # their answers have been given
                 steps = count_steps(self._panes, arrived, len(column), window.full)
                 wants = self._algorithm.attributes
-                self._algorithm.push(column, steps, attributes if wants else None)
+                self._algorithm.push(
+                    self._rows(column, None, None, attributes if wants else None), steps
+                )
                 arrived += len(column)
 
     def _setting(self) -> Setting:
@@ -272,7 +277,7 @@ class Monitor:
                     "ids always or never",
                     "push ids from the start",
                 )
-            self._directory = Directory(timed=False)
+            self._directory = Ids(timed=False)
         elif ids is None and self._directory is not None and len(column):
             raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
         if self._undecided and matrix is not None and len(column):
@@ -286,7 +291,9 @@ class Monitor:
         if self._directory is not None and ids is not None:
             self._directory.admit(base, ids, None)
         wants = self._algorithm.attributes
-        target = self._algorithm.push(column, steps, matrix if wants else None)
+        target = self._algorithm.push(
+            self._rows(column, ids, None, matrix if wants else None), steps
+        )
         if in_passing:
             nulls = 0 if null is None else int(np.count_nonzero(null))
             self.dropped.null_score += nulls
@@ -339,10 +346,18 @@ class Monitor:
         base = self._steps.fed
         steps = self._steps.cut(times, closed)
         self._directory.admit(base, ids, times)
-        target = self._algorithm.push(score, steps, matrix if self._algorithm.attributes else None)
+        target = self._algorithm.push(
+            self._rows(score, ids, times, matrix if self._algorithm.attributes else None), steps
+        )
         ranked = self._ranked(target, steps)
         self._tidy()
         return ranked
+
+    def _rows(
+        self, score: Floats, id: Ints | None, time: Ints | None, matrix: Floats | None
+    ) -> Rows:
+        """Rows as the algorithm takes them."""
+        return Rows(score, id, time, () if matrix is None else (matrix,))
 
     def _nothing(self) -> Ranked:
         """No window at all."""
@@ -518,7 +533,7 @@ class Monitor:
         pending.time, pending.attributes = arrays["pending.time"], arrays["pending.attributes"]
         pending.adopt()
         if header["directory"] is not None:
-            monitor._directory = Directory.of(arrays["directory"], header["directory"])
+            monitor._directory = Ids.of(arrays["directory"], header["directory"])
             monitor._directory.worth_pruning = header["worth_pruning"][1]
         pending.worth_pruning = header["worth_pruning"][0]
         monitor._adopt(arrays)

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.heap import replace_worst, sift_up
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, rank
-from skyband.kernels.ring import Ring, fitted, held, ring, store
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
 from skyband.order import Floats, Ints
+from skyband.topk.heap import replace_worst, sift_up
+from skyband.topk.ring import Ring, fitted, held, ring, store
 
 _PER_CELL = 16  # objects per cell that a new layout aims at
 _MOST_CELLS = 1 << 16

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skyband.kernels.bounds import bounds, cell_at, count_cells, least, most, side_of
-from skyband.kernels.calendar import NONE, calendar, note, strike, take_due
-from skyband.kernels.field import (
+from skyband.dominating.bounds import bounds, cell_at, count_cells, least, most, side_of
+from skyband.dominating.events.calendar import NONE, calendar, note, strike, take_due
+from skyband.dominating.exact_scores import credit, track, tracked
+from skyband.dominating.point_window import (
     NEXT,
     OLDEST,
     POINTS,
@@ -20,7 +21,6 @@ from skyband.kernels.field import (
     resized_field,
 )
 from skyband.kernels.jit import entry
-from skyband.kernels.tracked import credit, track, tracked
 from skyband.kernels.work import counters
 
 

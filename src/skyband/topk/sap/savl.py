@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import lean
-from skyband.kernels.ring import Ring
 from skyband.order import Floats, Ints
+from skyband.topk.ring import Ring
 
 
 class Savl(NamedTuple):

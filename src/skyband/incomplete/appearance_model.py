@@ -19,9 +19,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.combine import WIDTH, Rule
+from skyband.incomplete.combine import WIDTH, Rule
+from skyband.incomplete.objects import Store
 from skyband.kernels.jit import lean
-from skyband.kernels.objects import Store
 from skyband.order import Floats, Ints
 
 GRID = 96  # steps of a gap between two scores

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.combine import ADD, MOST, REPEATS, WIDTH, Rule
+from skyband.incomplete.combine import ADD, MOST, REPEATS, WIDTH, Rule
+from skyband.incomplete.self_join import SelfJoin, note_repeat, repeats, self_join
+from skyband.incomplete.sketch import Sketch, distinct, note, sketch
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.self_join import SelfJoin, note_repeat, repeats, self_join
-from skyband.kernels.sketch import Sketch, distinct, note, sketch
 from skyband.order import Floats, Ints
 
 CERTAIN, CHANCES, FORESIGHT = 0, 1, 2  # how much is hoped for

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.combine import WIDTH
+from skyband.incomplete.combine import WIDTH
+from skyband.incomplete.objects import FIRST, LAST, Store
 from skyband.kernels.jit import lean
-from skyband.kernels.objects import FIRST, LAST, Store
 from skyband.kernels.ranked import Ranked, better, rank, ranked
 from skyband.order import Floats, Ints
 

@@ -1,8 +1,8 @@
 """Points by cell: which points of the window stand in a cell of a grid.
 
-A cell is a range of codes per dimension, see :mod:`skyband.kernels.field`. A cell *dominates* those
-that are higher in all dimensions, and *partially* those that are nowhere lower. The grid is dense,
-with so few cells per dimension that there are fewer cells than points.
+A cell is a range of codes per dimension, see :mod:`skyband.dominating.point_window`. A cell
+*dominates* those that are higher in all dimensions, and *partially* those that are nowhere lower.
+The grid is dense, with so few cells per dimension that there are fewer cells than points.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import BITS, NONE, Field
+from skyband.dominating.point_window import BITS, NONE, Field
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 

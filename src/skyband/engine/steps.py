@@ -9,60 +9,13 @@ window). These are the panes: two lengths at most, and objects of a pane share t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
-
-
-@dataclass(frozen=True)
-class Panes:
-    """The window arithmetic of one query, over arrival numbers or over times.
-
-    Every method is O(1) per value and works on scalars and arrays alike.
-    """
-
-    size: int
-    slide: int
-    offset: int = 0
-
-    @property
-    def span(self) -> int:
-        """Whole slides in a window; an object lives in ``span`` or ``span + 1`` windows."""
-        return self.size // self.slide
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """The pane lengths in the order in which they alternate, from a window end on."""
-        rest = self.size % self.slide
-        return (self.slide - rest, rest) if rest else (self.slide,)
-
-    def end(self, window: int) -> int:
-        """Where a window ends (exclusive)."""
-        return self.offset + window * self.slide
-
-    def start(self, window: int) -> int:
-        """Where a window starts (inclusive)."""
-        return self.end(window) - self.size
-
-    def first_window(self, at: int) -> int:
-        """The first window that holds an object at this place."""
-        return (at - self.offset) // self.slide + 1
-
-    def last_window(self, at: int) -> int:
-        """The last window that holds an object at this place."""
-        return (at - self.offset + self.size) // self.slide
-
-    def first_windows(self, at: Ints) -> Ints:
-        """:meth:`first_window` of many places."""
-        return (at - self.offset) // self.slide + 1
-
-    def last_windows(self, at: Ints) -> Ints:
-        """:meth:`last_window` of many places."""
-        return (at - self.offset + self.size) // self.slide
+from skyband.windows import Panes
 
 
 class Steps(NamedTuple):

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.rows import Rows
+from skyband.engine.steps import Steps
 from skyband.errors import QueryError, SnapshotError
 from skyband.kernels import work
 from skyband.kernels.emission import Out, out, roomier_out, short_of_room
 from skyband.kernels.jit import first_use
-from skyband.order import Floats, Ints
-from skyband.panes import Steps
+from skyband.order import Ints
 
 
 @dataclass(frozen=True)
@@ -72,18 +73,16 @@ class Algorithm(ABC):
         """The state before the first object."""
 
     @abstractmethod
-    def run(
-        self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out, step: int
-    ) -> int:
+    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         """Take in a batch from a step on, each time: expire, insert, answer.
 
         Kernels do not allocate: before a step they check for room. Returns the step before which
         room ran out, or the number of steps.
         """
 
-    def welcome(self, scores: Floats, steps: Steps) -> None:
+    def reserve(self, rows: Rows, steps: Steps) -> None:
         """Make the room that a batch is known to need."""
-        del scores, steps
+        del rows, steps
 
     def make_room(self, arriving: int) -> None:
         """Make the room that :meth:`run` found lacking before a step with so many objects."""
@@ -102,33 +101,33 @@ class Algorithm(ABC):
     def work(self) -> Ints:
         """The work counters, see :mod:`skyband.kernels.work`."""
 
-    def push(self, scores: Floats, steps: Steps, attributes: Floats | None = None) -> Out:
+    def push(self, rows: Rows, steps: Steps) -> Out:
         """Take in a batch and return its answers. Complexity: the algorithm's own."""
         setting = self.setting
         if setting.counted:
             bound = setting.size
         else:
             first = int(steps.first[0]) if len(steps.first) else int(steps.base[0])
-            self._most = max(self._most, int(steps.base[0]) + len(scores) - first)
+            self._most = max(self._most, int(steps.base[0]) + rows.size - first)
             bound = self._most
-        rows = setting.k if setting.changes else min(setting.k, max(bound, 1))
-        target = out(len(steps.stop), int(steps.emit.sum()), rows, setting.changes)
+        most = setting.k if setting.changes else min(setting.k, max(bound, 1))
+        target = out(len(steps.stop), int(steps.emit.sum()), most, setting.changes)
         if type(self) in _COMPILED:
-            return self._advance(scores, attributes, steps, target)
+            return self._advance(rows, steps, target)
         with first_use(self.name):
-            target = self._advance(scores, attributes, steps, target)
+            target = self._advance(rows, steps, target)
         _COMPILED.add(type(self))
         return target
 
-    def _advance(self, scores: Floats, attributes: Floats | None, steps: Steps, target: Out) -> Out:
-        self.welcome(scores, steps)
-        step = self.run(scores, attributes, steps, target, 0)
+    def _advance(self, rows: Rows, steps: Steps, target: Out) -> Out:
+        self.reserve(rows, steps)
+        step = self.run(rows, steps, target, 0)
         while step < len(steps.stop):
             if short_of_room(target, self.setting.k, self.setting.changes):
                 target = roomier_out(target, self.setting.k)
             else:
                 self.make_room(int(steps.stop[step] - (steps.stop[step - 1] if step else 0)))
-            step = self.run(scores, attributes, steps, target, step)
+            step = self.run(rows, steps, target, step)
         return target
 
     def counters(self) -> dict[str, float]:

@@ -9,7 +9,7 @@ import numpy as np
 from skyband.durations import microseconds
 from skyband.errors import QueryError
 from skyband.order import Bools, Ints
-from skyband.query import TimeWindow
+from skyband.windows import TimeWindow
 
 FOREVER = 1 << 62
 

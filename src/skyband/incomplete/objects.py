@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, WIDTH, Rule, join, score_at
+from skyband.incomplete.combine import ADD, MAX, MOST, REPEATS, WIDTH, Rule, join, score_at
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.incomplete.foresight import (
+from skyband.incomplete.appearance_model import (
     BINS,
     COUNT,
     DELAY,
@@ -22,7 +22,7 @@ from skyband.incomplete.foresight import (
     sort_of,
     streams_seen,
 )
-from skyband.kernels.combine import (
+from skyband.incomplete.combine import (
     ADD,
     HOW,
     LARGEST,
@@ -34,8 +34,8 @@ from skyband.kernels.combine import (
     Rule,
     score_at,
 )
+from skyband.incomplete.objects import Store
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.objects import Store
 from skyband.order import Floats
 
 _POINTS = 11  # at which the score of an answer is tried

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.incomplete.foresight import (
+from skyband.incomplete.appearance_model import (
     BINS,
     COUNT,
     EPSILON,
@@ -23,10 +23,10 @@ from skyband.incomplete.foresight import (
     age_of,
     sort_of,
 )
-from skyband.kernels.combine import WIDTH, Rule
+from skyband.incomplete.combine import WIDTH, Rule
+from skyband.incomplete.objects import NONE, Store
+from skyband.incomplete.sketch import mixed
 from skyband.kernels.jit import lean
-from skyband.kernels.objects import NONE, Store
-from skyband.kernels.sketch import mixed
 
 _STEADY = 12  # windows over which the score of an answer is averaged
 

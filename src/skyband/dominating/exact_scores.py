@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import NONE, OLDEST, SLOTS, WIDTH, Field, slot_of
+from skyband.dominating.point_window import NONE, OLDEST, SLOTS, WIDTH, Field, slot_of
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, rank
 from skyband.kernels.work import COMPARISONS

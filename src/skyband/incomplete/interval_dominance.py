@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.foresight import EPSILON, LOST, Foresight, streams_seen
-from skyband.incomplete.hopes import CERTAIN, FORESIGHT, KIND, Hopes, hoped
-from skyband.incomplete.learning import is_ready
-from skyband.incomplete.reach import expected
-from skyband.kernels.combine import ADD, MAX, MOST, REPEATS, ROUNDING, WIDTH, join, score_at
+from skyband.incomplete.appearance_model import EPSILON, LOST, Foresight, streams_seen
+from skyband.incomplete.best_score import CERTAIN, FORESIGHT, KIND, Hopes, hoped
+from skyband.incomplete.combine import ADD, MAX, MOST, REPEATS, ROUNDING, WIDTH, join, score_at
+from skyband.incomplete.expected_answers import expected
+from skyband.incomplete.model_update import is_ready
+from skyband.incomplete.objects import FIRST, LAST, NONE, OBJECTS, Store
 from skyband.kernels.jit import lean
-from skyband.kernels.objects import FIRST, LAST, NONE, OBJECTS, Store
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints
 

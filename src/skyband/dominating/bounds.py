@@ -11,7 +11,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.kernels.field import BITS, NEXT, OLDEST, SLOTS, WIDTH, Field, is_point, slot_of
+from skyband.dominating.point_window import (
+    BITS,
+    NEXT,
+    OLDEST,
+    SLOTS,
+    WIDTH,
+    Field,
+    is_point,
+    slot_of,
+)
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 

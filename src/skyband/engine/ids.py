@@ -9,7 +9,7 @@ from skyband.order import Ints
 _ROOM = 1024
 
 
-class Directory:
+class Ids:
     """Maintains id and time of each object that may still be an answer.
 
     The kernels see sequence numbers only. New rows come in whole batches; rows that the algorithm
@@ -26,7 +26,7 @@ class Directory:
         self.worth_pruning = _ROOM  # rows from which on pruning pays
 
     @classmethod
-    def of(cls, columns: Ints, timed: bool) -> Directory:
+    def of(cls, columns: Ints, timed: bool) -> Ids:
         """A directory with these :attr:`columns`."""
         directory = cls(timed)
         directory._fill(columns)

@@ -6,12 +6,12 @@ slides and k on streams without and with a trend.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from skyband.engine.plan import Plan
 from skyband.order import Floats
-from skyband.query import CountWindow, TopK
+from skyband.query import TopK
+from skyband.windows import CountWindow
 
 SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
@@ -19,17 +19,6 @@ _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; ran
 _DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
 _NEAR = 200_000  # objects of a window that still stays close to the processor
 _SMALL = 20_000  # objects of a window in which partitions hardly pay if slides are short
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A chosen algorithm and the reasons, in words."""
-
-    algorithm: str
-    reasons: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return f"{self.algorithm}: " + "; ".join(self.reasons)
 
 
 def trend(scores: Floats) -> bool | None:
