@@ -154,12 +154,15 @@ class Algorithm(ABC):
 
 
 def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
-    """Name every array of a state: ``field.field``."""
+    """Name every array of a state: ``field.field``; records give an array per field."""
     for name, value in zip(state._fields, state, strict=True):
-        if isinstance(value, np.ndarray):
+        if not isinstance(value, np.ndarray):
+            yield from flatten(value, f"{prefix}{name}.")
+        elif value.dtype.names is None:
             yield prefix + name, value
         else:
-            yield from flatten(value, f"{prefix}{name}.")
+            plain = value.view(np.ndarray)
+            yield from ((f"{prefix}{name}.{field}", plain[field]) for field in value.dtype.names)
 
 
 def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -168,16 +171,30 @@ def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
     for name, value in zip(state._fields, state, strict=True):
         if not isinstance(value, np.ndarray):
             values.append(filled(value, f"{prefix}{name}.", arrays))
-            continue
-        found = arrays.get(prefix + name)
-        if found is None or found.dtype != value.dtype or found.ndim != value.ndim:
-            raise SnapshotError(
-                f"array {prefix + name!r} is {'missing' if found is None else found.dtype}",
-                f"an array of {value.dtype}",
-                "take a new snapshot with this version",
-            )
-        values.append(found.copy())
+        elif value.dtype.names is None:
+            values.append(_array_of(value, prefix + name, arrays).copy())
+        else:
+            columns = {
+                field: _array_of(value[field], f"{prefix}{name}.{field}", arrays)
+                for field in value.dtype.names
+            }
+            records = np.zeros(columns[value.dtype.names[0]].shape, value.dtype).view(np.recarray)
+            for field, column in columns.items():
+                records[field] = column
+            values.append(records)
     return type(state)(*values)
+
+
+def _array_of(like: NDArray[Any], name: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """The array of this name, which must have the type and dimensions of ``like``."""
+    array = arrays.get(name)
+    if array is None or array.dtype != like.dtype or array.ndim != like.ndim:
+        raise SnapshotError(
+            f"array {name!r} is {'missing' if array is None else array.dtype}",
+            f"an array of {like.dtype}",
+            "take a new snapshot with this version",
+        )
+    return array
 
 
 def best_of(alive: Mapping[int, float], k: int) -> list[int]:
