@@ -210,7 +210,7 @@ def test_state_stays_bounded_behind_a_directory_of_ids():
     monitor = Monitor(TopK(k=5, window=last(count=5_000, slide=500)), "mintopk")
     for start in range(0, 200_000, 10_000):
         monitor.push(rng.random(10_000), ids=np.arange(start, start + 10_000) * 3)
-    assert len(monitor._directory.seq) <= 11_024
+    assert len(monitor._ids) <= 11_024
     assert monitor.state_bytes() < 100_000
 
 
@@ -220,7 +220,7 @@ def test_rows_that_wait_for_the_watermark_are_pruned():
     monitor = Monitor(TopK(k=3, window=last(time=10, slide=5)), "mintopk")
     for low in range(0, 300_000, 30_000):
         monitor.push(scores[low : low + 30_000], times=times[low : low + 30_000])
-    assert len(monitor._pending) < 100_000
+    assert len(monitor._inlet.waiting) < 100_000
     found = answers(monitor.finish())
     best = [
         sorted(

@@ -462,7 +462,7 @@ def test_waiting_rows_are_pruned_and_late_queries_know_it():
     rng = np.random.default_rng(4)
     times, scores = rng.integers(0, 600, 200_000), rng.random(200_000)
     monitor.push(scores, times=times)
-    assert len(monitor._pending) < 100
+    assert len(monitor._inlet.waiting) < 100
     assert monitor.add("b", TopK(k=9, window=last(time=50, slide=50))) == (600, 650)
     monitor.push([0.5], times=[620])
     found = told([monitor.finish()])

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from skyband.engine.adapter import AnyMonitor
 from skyband.engine.columns import Dropped, arrival_numbers, id_column, time_column
 from skyband.engine.results import Ranked
 from skyband.engine.steps import Steps, TimeSteps
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.query import TopK
-from skyband.topk.monitor import Monitor
-from skyband.topk.planner import plan
+from skyband.topk.monitor import TopKMonitor
 from skyband.windows import CountWindow, Panes, TimeWindow
 
 _LONGEST = 1 << 60  # a line is left for a new one before its times pass this
@@ -65,17 +65,15 @@ class Partitioned:
     """
 
     def __init__(
-        self, query: TopK, algorithm: str = "auto", monitor: Callable[..., Monitor] = Monitor
+        self, query: TopK, algorithm: str = "auto", monitor: Callable[..., AnyMonitor] = TopKMonitor
     ) -> None:
         self.query = query
-        if monitor is Monitor and algorithm == "auto":
-            self.plan = plan(query)
-        else:
-            self.plan = monitor(query, algorithm).plan
+        self.plan = monitor(query, algorithm).plan
+        self._algorithm = algorithm
         self._kind = monitor
         self._counted = isinstance(query.window, CountWindow)
         self._left_out = Dropped()  # on earlier lines, and before any line
-        self._line = _Line(query, self.plan.algorithm, monitor)
+        self._line = _Line(query, algorithm, monitor)
         self._last: tuple[int, int] | None = None  # key and place of the newest row
 
     @property
@@ -155,7 +153,7 @@ class Partitioned:
             if not self._line.room_for(key[part], place[part], begins[:1]):
                 found.append(self._line.finish())
                 self._left_out = self.dropped
-                self._line = _Line(self.query, self.plan.algorithm, self._kind)
+                self._line = _Line(self.query, self._algorithm, self._kind)
             rows = (scores[part], key[part], id[part], place[part])
             found.append(self._line.push(*rows, begins[:1]))
         return found
@@ -225,7 +223,7 @@ class _Stretches(TimeSteps):
 class _Line:
     """One monitor over one line of time on which keys follow each other."""
 
-    def __init__(self, query: TopK, algorithm: str, kind: Callable[..., Monitor]) -> None:
+    def __init__(self, query: TopK, algorithm: str, kind: Callable[..., AnyMonitor]) -> None:
         window = query.window
         self.query = query
         self.counted = isinstance(window, CountWindow)
@@ -236,8 +234,7 @@ class _Line:
             wait = -(-window.size // window.slide) - 1
         panes = Panes(window.size, window.slide, self.offset)
         self.stretches = _Stretches(panes, query.emit == "changes", wait)
-        self.monitor = kind(replace(query, window=flat), algorithm)
-        self.monitor._steps = self.stretches
+        self.monitor = kind(replace(query, window=flat), algorithm, steps=self.stretches)
 
     def room_for(self, key: Ints, place: Ints, begins: Ints) -> bool:
         """Whether the line is long enough for these rows; a key never changes lines."""

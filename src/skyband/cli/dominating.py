@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +11,12 @@ from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import Source
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
+from skyband.engine.adapter import AnyMonitor
 from skyband.errors import QueryError
 from skyband.windows import Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from skyband.dominating.monitor import DominatingMonitor
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Question(ranking.Question):
         columns = [batch.column(name) for name in self.numbers]
         return pa.RecordBatch.from_arrays(columns, list(self.query.names))
 
-    def monitor(self) -> type[DominatingMonitor]:
+    def monitor(self) -> Callable[..., AnyMonitor]:
         """What answers the query."""
         from skyband.dominating.monitor import DominatingMonitor
 

@@ -19,7 +19,7 @@ def run(file: str | None, asked: Asked, as_json: bool) -> None:
         raise QueryError("neither FILE nor --streams", "the streams", "add --streams north,south")
     seen, checked = explain.looked_at(file, lambda source: _look(source, asked))
     query = asked.query(asked.streams or ()) if checked is None else checked.query
-    chosen = IncompleteMonitor(query, asked.algorithm, options=asked.options or None).plan  # type: ignore[arg-type]
+    chosen = IncompleteMonitor(query, asked.algorithm, options=asked.options or None).plan
     plain = top.Asked(None, asked.time, asked.partition_by, asked.algorithm, query)  # type: ignore[arg-type]
     rows = explain.objects_per_window(plain, seen)
     most = None if rows is None else rows * (_PLAIN if chosen.algorithm == "recompute" else _BYTES)

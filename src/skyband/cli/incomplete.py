@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from skyband.cli import expressions, objects, options, progress, ranking, top
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import Source, literal
+from skyband.engine.adapter import Adapter, AnyMonitor
 from skyband.errors import DataError, QueryError
 from skyband.incomplete import ALGORITHMS, EXACT
 from skyband.incomplete.query import Bounds, Repeats, TopKIncomplete
 
 if TYPE_CHECKING:
-    from skyband.incomplete.monitor import IncompleteMonitor
     from skyband.query import Emit
     from skyband.windows import Window
 
@@ -202,11 +202,18 @@ class Question(objects.Question):
         """Values, and the places of their streams in the query."""
         return {"value": self.score, "stream": self.stream}
 
-    def monitor(self) -> Callable[..., IncompleteMonitor]:
+    def monitor(self) -> Callable[..., AnyMonitor]:
         """What answers the query."""
-        from skyband.cli.object_monitors import IncompleteRows
+        from skyband.incomplete.monitor import IncompleteMonitor
 
-        return partial(IncompleteRows, options=self.options) if self.options else IncompleteRows
+        return partial(Adapter, IncompleteMonitor, _columns, options=self.options or None)
+
+
+def _columns(rows: Any, ids: Any) -> tuple[Any, ...]:
+    """What an :class:`IncompleteMonitor` takes, of a record batch."""
+    import numpy as np
+
+    return ids, np.from_dlpack(rows.column("stream")).astype(np.int64), rows.column("value")
 
 
 class Found(NamedTuple):

@@ -15,8 +15,8 @@ from skyband.windows import CountWindow, TimeWindow, Window
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from skyband.engine.adapter import AnyMonitor
     from skyband.engine.columns import Dropped
-    from skyband.topk.monitor import Monitor
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 _FARTHEST = 1 << 60  # from the epoch
@@ -55,11 +55,11 @@ class Question:
         """What a monitor is given of a batch, besides numbers and times of rows."""
         return own(batch, "score")
 
-    def monitor(self) -> Callable[..., Monitor]:
+    def monitor(self) -> Callable[..., AnyMonitor]:
         """What answers the query."""
-        from skyband.topk.monitor import Monitor
+        from skyband.topk.monitor import TopKMonitor
 
-        return Monitor
+        return TopKMonitor
 
     def board(self) -> Leaderboard:
         """What takes the answers."""

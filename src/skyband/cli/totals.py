@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skyband.cli import expressions, objects, options, progress, ranking, top
 from skyband.cli.leaderboard import Leaderboard
 from skyband.cli.reading import Source
+from skyband.engine.adapter import Adapter, AnyMonitor
 from skyband.errors import QueryError
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 
 if TYPE_CHECKING:
-    from skyband.totals.monitor import TotalsMonitor
     from skyband.windows import Window
 
 
@@ -59,11 +61,11 @@ class Question(objects.Question):
 
     query: TopKTotals  # type: ignore[assignment]
 
-    def monitor(self) -> type[TotalsMonitor]:
+    def monitor(self) -> Callable[..., AnyMonitor]:
         """What answers the query."""
-        from skyband.cli.object_monitors import TotalsRows
+        from skyband.totals.monitor import TotalsMonitor
 
-        return TotalsRows
+        return partial(Adapter, TotalsMonitor, lambda rows, ids: (ids, rows.column("value")))
 
 
 def question(source: Source, asked: Asked) -> Question:

@@ -7,35 +7,74 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from typing_extensions import override
 
 from skyband.dominating import build, options_of
 from skyband.dominating.degradation import APPROXIMATE, Load, load_of
 from skyband.dominating.planner import plan
 from skyband.dominating.query import TopKDominating
 from skyband.dominating.window import WindowAlgorithm
-from skyband.engine.algorithm import Algorithm, Setting
-from skyband.engine.changes import Changes
-from skyband.engine.columns import score_column
-from skyband.engine.plan import Plan
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.columns import id_column, score_column
+from skyband.engine.family import Family
+from skyband.engine.monitor import Monitor
+from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
 from skyband.engine.snapshot import window_of
 from skyband.engine.steps import Steps
-from skyband.engine.waiting import Waiting
 from skyband.errors import DataError, QueryError
-from skyband.kernels.emission import Out
-from skyband.order import Bools, Floats, Ints
-from skyband.topk.monitor import Monitor
+from skyband.order import Bools, Floats
 
 
-class WaitingPoints(Waiting):
-    """Maintains points that wait for the watermark; each of them matters to others' scores."""
-
-    def tidy(self) -> None:
-        """Nothing can be dropped."""
+def _described(described: Mapping[str, Any]) -> TopKDominating:
+    dimensions = [(name, way) for name, way in described["dimensions"]]
+    return TopKDominating(described["k"], dimensions, window_of(described), described["emit"])
 
 
-class DominatingMonitor(Monitor):
+def _planned(query: TopKDominating, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    planned = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
+    if "keep_up" not in options:
+        if algorithm == "auto" and options:
+            raise QueryError(
+                f"option {next(iter(options))!r} for auto", "keep_up", "name the algorithm"
+            )
+        return planned
+    load = load_of(options, None if algorithm == "auto" else algorithm)
+    _check_levels(load, options, len(query.dimensions))
+    return Plan(load.algorithm, (*planned.reasons, f"to keep up with {load.rate:,.0f} points/s"))
+
+
+def _check_levels(load: Load, options: Mapping[str, Any], width: int) -> None:
+    """Refuse options that no level takes, or that one takes and refuses."""
+    known = {"keep_up", "exact"}.union(*(options_of(name) for name in load.levels))
+    for name in options:
+        if name not in known:
+            raise QueryError(
+                f"option {name!r}", f"one of {', '.join(sorted(known))}", "leave it out"
+            )
+    for name in load.levels:
+        taken = {key: value for key, value in options.items() if key in options_of(name)}
+        build(name, Setting(1, 2, 1, True, options=taken), width)
+
+
+def _build(planned: Plan, setting: Setting, query: TopKDominating) -> Algorithm:
+    return build(planned.algorithm, setting, len(query.dimensions))
+
+
+FAMILY = Family(
+    name="dominating",
+    query=TopKDominating,
+    example="TopKDominating(k=10, ...)",
+    described=_described,
+    prunes=False,  # every point matters to the scores of others
+    changes="row",  # scores change as points come and go
+    plan=_planned,
+    build=_build,
+)
+
+
+class DominatingMonitor(Monitor[TopKDominating]):
     """Answers one continuous top-k dominating query over the rows that are pushed into it.
 
     Parameters are those of :class:`skyband.Monitor`. One option is its own: ``keep_up``, the points
@@ -54,122 +93,26 @@ class DominatingMonitor(Monitor):
     [0, 4) 1. 2 (id 1), 2. 1 (id 3)
     """
 
-    family = "dominating"
-    query: TopKDominating  # type: ignore[assignment]
+    family = FAMILY
 
-    def _check(self, query: Any) -> None:
-        if not isinstance(query, TopKDominating):
-            raise QueryError(
-                f"query is {query!r}", "a TopKDominating query", "write TopKDominating(k=10, ...)"
-            )
-
-    @classmethod
-    def _query_of(cls, found: Mapping[str, Any]) -> TopKDominating:
-        dimensions = [(name, way) for name, way in found["dimensions"]]
-        return TopKDominating(found["k"], dimensions, window_of(found), found["emit"])
-
-    def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
-        given = {} if options is None else options
-        if not isinstance(given, Mapping):
-            raise QueryError(f"options are {given!r}", "a mapping", "options={'epsilon': 0.1}")
-        found = plan(self.query) if algorithm == "auto" else None
-        asked = found or Plan(algorithm, ("asked for by name",))
-        self.load: Load | None = None
-        if "keep_up" not in given:
-            if found is not None and given:
-                raise QueryError(
-                    f"option {next(iter(given))!r} for auto", "keep_up", "name the algorithm"
-                )
-            return asked
-        self.load = load_of(given, None if found is not None else algorithm)
-        self._check_levels(given)
-        rate = f"{self.load.rate:,.0f} points/s"
-        return Plan(self.load.algorithm, (*asked.reasons, f"to keep up with {rate}"))
-
-    def _check_levels(self, given: Mapping[str, Any]) -> None:
-        """Refuse options that no level takes, or that one takes and finds wrong."""
-        assert self.load is not None
-        known = {"keep_up", "exact"}.union(*(options_of(name) for name in self.load.levels))
-        for name in given:
-            if name not in known:
-                raise QueryError(
-                    f"option {name!r}", f"one of {', '.join(sorted(known))}", "leave it out"
-                )
-        for name in self.load.levels:
-            taken = {key: value for key, value in given.items() if key in options_of(name)}
-            build(name, Setting(1, 2, 1, True, options=taken), len(self.query.dimensions))
-
-    def _build(self) -> None:
-        self._algorithm = self._new_algorithm()
-        self._pending = WaitingPoints(self._panes, self.query.k, len(self.query.dimensions))
-        self._changes = Changes() if self.query.emit == "changes" else None
-
+    @override
     def _new_algorithm(self) -> Algorithm:
-        options = self._options
-        if self.load is not None:
-            options["exact"] = self.load.levels[0]
-            known = options_of(self.plan.algorithm)
-            options = {name: value for name, value in options.items() if name in known}
-        # scores change as points come and go, so what changed is told from whole rankings
-        setting = replace(self._setting(), changes=False, options=options)
-        return build(self.plan.algorithm, setting, len(self.query.dimensions))
+        self.load: Load | None = None
+        if "keep_up" in self._options:
+            self.load = load_of(self._options, self.plan.algorithm)
+            self._options["exact"] = self.load.levels[0]
+        return super()._new_algorithm()
 
-    def _relieve(self) -> None:
-        """Let the algorithm that the load calls for go on with the window."""
-        assert self.load is not None
-        name = self.load.algorithm
-        speed = f"{self.load.rate:,.0f} points/s"
-        why = f"approximate: an exact answer did not keep up with {speed}"
-        if name == self.load.levels[0]:
-            why = f"exact: there is time to spare at {speed}"
-        self.plan = Plan(name, (why,))
-        before = self._algorithm
-        self._algorithm = self._new_algorithm()
-        assert isinstance(before, WindowAlgorithm)
-        assert isinstance(self._algorithm, WindowAlgorithm)
-        self._algorithm.take_over(before)
+    @override
+    def _setting(self) -> Setting:
+        setting = super()._setting()
+        if "keep_up" not in self._options:
+            return setting
+        known = options_of(self.plan.algorithm)
+        options = {name: value for name, value in self._options.items() if name in known}
+        return replace(setting, options=options)
 
-    def _ranked(self, target: Out, steps: Steps) -> Ranked:
-        whole = super()._ranked(target, steps)
-        if self.load is not None or self.plan.algorithm in APPROXIMATE:
-            exact = self.plan.algorithm not in APPROXIMATE
-            assert isinstance(self._algorithm, WindowAlgorithm)
-            accuracy = self._algorithm.accuracies(steps)[steps.emit]
-            whole = replace(whole, exact=np.full(len(whole), exact), accuracy=accuracy)
-        if self._changes is None:
-            return whole
-        seq = target.rows.seq[: whole.rows]
-        time = seq if whole.time is None else whole.time
-        found = self._changes.of_windows(
-            [0] * len(whole), whole.offsets, (whole.score, seq, time, whole.id)
-        )
-        score, _, at, id = found.columns
-        return replace(
-            whole,
-            offsets=found.offsets,
-            score=score,
-            id=id,
-            time=None if whole.time is None else at,
-            ranks=found.ranks,
-            previous_rank=found.previous,
-        )
-
-    def kept(self) -> Ints:
-        """Arrival numbers of the points that may still be reported, ascending."""
-        kept = self._algorithm.kept()
-        if self._changes is not None:
-            for _, seq, _, _ in self._changes.reported.values():
-                kept = np.union1d(kept, seq)
-        return kept
-
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
-        return {} if self._changes is None else self._changes.arrays()
-
-    def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        if self._changes is not None:
-            self._changes.adopt(arrays)
-
-    def push(  # type: ignore[override]
+    def push(
         self, points: Any = None, *, ids: Any = None, times: Any = None, watermark: Any = None
     ) -> Ranked:
         """Take in a batch of rows and return the windows that it completes.
@@ -177,35 +120,64 @@ class DominatingMonitor(Monitor):
         ``points`` are columns by the names of the dimensions (a mapping or an Arrow table), or a
         matrix with a column per dimension. Rows in which an attribute is NULL or NaN are not
         ranked, dominate nothing and are dominated by nobody; they are counted in :attr:`dropped`.
-        The rest is as in :meth:`skyband.Monitor.push`.
+        ``ids`` default to the arrival number; ``times`` and ``watermark`` belong to time windows.
+
+        Raises :class:`DataError` before anything is taken in.
         """
         load = self.load
-        if load is None:
-            return super().push(points, ids=ids, times=times, watermark=watermark)
-        started, known = load.clock(), self.arrived
-        found = super().push(points, ids=ids, times=times, watermark=watermark)
-        if load.took(self.arrived - known, load.clock() - started):
-            self._relieve()
-        return found
+        started, arrived = load.clock() if load else 0.0, self.arrived
+        rows, null = self._rows(points)
+        if ids is not None:
+            rows = rows._replace(id=id_column(ids, rows.size))
+        ranked = self._take(rows, null, times, watermark)
+        if load is not None and load.took(self.arrived - arrived, load.clock() - started):
+            self._relieve(load)
+        return ranked
 
-    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
+    def _rows(self, points: Any) -> tuple[Rows, Bools | None]:
         """Points with less being better; a score of 0, or NaN where an attribute is missing."""
-        names, signs = self.query.names, self.query.signs
-        columns = _columns(scores, names)
+        names = self.query.names
         parts: list[Floats] = []
         null: Bools | None = None
-        for name, values, sign in zip(names, columns, signs, strict=True):
-            part, missing = score_column(values, name)
-            if parts and len(part) != len(parts[0]):
+        columns = zip(names, _columns(points, names), self.query.signs, strict=True)
+        for name, values, sign in columns:
+            column, missing = score_column(values, name)
+            if parts and len(column) != len(parts[0]):
                 raise DataError(
-                    f"{name} has {len(part)} rows, {names[0]} {len(parts[0])}", "equal lengths"
+                    f"{name} has {len(column)} rows, {names[0]} {len(parts[0])}", "equal lengths"
                 )
-            parts.append(part * sign)
+            parts.append(column * sign)
             if missing is not None:
                 null = missing if null is None else null | missing
         matrix = np.ascontiguousarray(np.stack(parts, axis=1)) + 0.0  # -0.0 becomes 0.0
         unranked = np.isnan(matrix).any(axis=1)
-        return matrix, np.where(unranked, np.nan, 0.0), null
+        return Rows(np.where(unranked, np.nan, 0.0), columns=(matrix,)), null
+
+    @override
+    def _no_rows(self) -> Rows:
+        return super()._no_rows()._replace(columns=(np.empty((0, len(self.query.dimensions))),))
+
+    def _relieve(self, load: Load) -> None:
+        """Let the algorithm that the load calls for go on with the window."""
+        speed = f"{load.rate:,.0f} points/s"
+        why = f"approximate: an exact answer did not keep up with {speed}"
+        if load.level == 0:
+            why = f"exact: there is time to spare at {speed}"
+        self.plan = Plan(load.algorithm, (why,))
+        before = self._algorithm
+        self._algorithm = self.family.build(self.plan, self._setting(), self.query)
+        assert isinstance(before, WindowAlgorithm)
+        assert isinstance(self._algorithm, WindowAlgorithm)
+        self._algorithm.take_over(before)
+
+    @override
+    def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
+        approximate = self.plan.algorithm in APPROXIMATE
+        if self.load is None and not approximate:
+            return ranked
+        assert isinstance(self._algorithm, WindowAlgorithm)
+        accuracy = self._algorithm.accuracies(steps)[steps.emit]
+        return replace(ranked, exact=np.full(len(ranked), not approximate), accuracy=accuracy)
 
 
 def _columns(points: Any, names: tuple[str, ...]) -> list[Any]:

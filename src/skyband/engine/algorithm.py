@@ -4,41 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.plan import Setting as Setting
 from skyband.engine.rows import Rows
+from skyband.engine.snapshot import Saved
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError, SnapshotError
 from skyband.kernels import work
 from skyband.kernels.emission import Out, out, roomier_out, short_of_room
 from skyband.kernels.jit import first_use
 from skyband.order import Ints
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What an algorithm needs to know of a query: numbers only.
-
-    ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise.
-    """
-
-    k: int
-    size: int
-    slide: int
-    counted: bool
-    changes: bool = False
-    weights: tuple[float, ...] | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def span(self) -> int:
-        """Whole slides in a window."""
-        return self.size // self.slide
-
 
 _COMPILED: set[type[Algorithm]] = set()
 
@@ -55,6 +34,7 @@ class Algorithm(ABC):
     options: ClassVar[tuple[str, ...]] = ()
     attributes: ClassVar[bool] = False  # whether it indexes attribute columns
     counts_unranked: ClassVar[bool] = False  # whether its kernel counts NaN scores in passing
+    keeps_window: ClassVar[bool] = False  # whether any object of the window may be reported later
 
     def __init__(self, setting: Setting) -> None:
         unknown = sorted(set(setting.options) - set(self.options))
@@ -92,6 +72,13 @@ class Algorithm(ABC):
     def kept(self) -> Ints:
         """Ascending sequence numbers of the objects that may still be reported."""
 
+    def reported(self) -> Ints:
+        """Sequence numbers of the objects reported last, if it tells changes itself."""
+        if not self.setting.changes:
+            return np.empty(0, np.int64)
+        ranking = self.state.memory.reported
+        return np.asarray(ranking.seq[: ranking.size[0]])
+
     @abstractmethod
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         """Assert what the algorithm promises, given the ranked objects alive now."""
@@ -100,6 +87,11 @@ class Algorithm(ABC):
     @abstractmethod
     def work(self) -> Ints:
         """The work counters, see :mod:`skyband.kernels.work`."""
+
+    @property
+    def unranked(self) -> int:
+        """NaN scores met so far, if it counts them in passing."""
+        return int(self.work[work.UNRANKED])
 
     def push(self, rows: Rows, steps: Steps) -> Out:
         """Take in a batch and return its answers. Complexity: the algorithm's own."""
@@ -132,25 +124,25 @@ class Algorithm(ABC):
 
     def counters(self) -> dict[str, float]:
         """Work counters by name; sums over slides are given as averages."""
-        found = dict(zip(work.NAMES, self.work.tolist(), strict=True))
-        slides = max(found["slides"], 1)
+        counts = dict(zip(work.NAMES, self.work.tolist(), strict=True))
+        slides = max(counts["slides"], 1)
         return {
             name: value / slides if name in ("candidates", "meaningful") else value
-            for name, value in found.items()
+            for name, value in counts.items()
         }
 
     def state_bytes(self) -> int:
         """Bytes of memory that the state occupies."""
         return sum(array.nbytes for _, array in flatten(self.state))
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
-        """The state as named arrays."""
-        return {**dict(flatten(self.state)), "most": np.array([self._most])}
+    def saved(self) -> Saved:
+        """The state as plain values and named arrays."""
+        return {"most": self._most}, dict(flatten(self.state))
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the state by one that :meth:`snapshot` gave."""
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`saved` gave."""
         self.state = filled(self.state, "", arrays)
-        self._most = int(arrays["most"][0])
+        self._most = header["most"]
 
 
 def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.snapshot import Saved
 from skyband.order import Floats, Ints
 
-Columns = tuple[Floats, Ints, Ints, Ints]  # score, arrival number, place, id
+Columns = tuple[Floats, Ints, Ints, Ints]
+"""Score, the number that an object is known by, its place in the stream, its id."""
 
-_NAMES = ("score", "seq", "at", "id")
+_NAMES = ("score", "seq", "place", "id")
 
 
 class Changed(NamedTuple):
@@ -28,10 +30,14 @@ class Changed(NamedTuple):
 class Changes:
     """Maintains the ranking that each query reported last, and tells what became of it.
 
+    ``by_place`` breaks ties between equal scores by place before number, where numbers name
+    objects and say nothing of their age.
+
     Complexity: O(k log k) per window.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, by_place: bool = False) -> None:
+        self._by_place = by_place
         none = np.empty(0, np.int64)
         self._nothing: Columns = (np.empty(0), none, none, none)
         self.reported: dict[int, Columns] = {}
@@ -40,58 +46,60 @@ class Changes:
         """A query is gone."""
         self.reported.pop(query, None)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def saved(self) -> Saved:
         """What was reported, as named arrays."""
-        return {
-            f"reported.{query}.{name}": column
+        return {}, {
+            f"{query}.{name}": column
             for query, columns in sorted(self.reported.items())
             for name, column in zip(_NAMES, columns, strict=True)
         }
 
-    def adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Take back what :meth:`arrays` gave, from among others."""
-        queries = {int(name.split(".")[1]) for name in arrays if name.startswith("reported.")}
-        for query in sorted(queries):
-            columns = [arrays[f"reported.{query}.{name}"] for name in _NAMES]
-            self.reported[query] = tuple(columns)  # type: ignore[assignment]
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`saved` gave."""
+        del header
+        for query in sorted({int(name.split(".")[0]) for name in arrays}):
+            score, seq, place, ids = (arrays[f"{query}.{name}"] for name in _NAMES)
+            self.reported[query] = (score, seq, place, ids)
 
-    def told(self, query: int, now: Columns) -> tuple[Columns, Ints, Ints]:
+    def compare(self, query: int, now: Columns) -> tuple[Columns, Ints, Ints]:
         """Rows to report, their ranks (0: left) and previous ranks (0: entered)."""
         before = self.reported.get(query, self._nothing)
         if len(now[0]):
-            self.reported[query] = tuple(column.copy() for column in now)  # type: ignore[assignment]
+            self.reported[query] = (now[0].copy(), now[1].copy(), now[2].copy(), now[3].copy())
         else:
             self.forget(query)
-        _, mine, theirs = np.intersect1d(now[1], before[1], assume_unique=True, return_indices=True)
+        _, stayed_now, stayed_before = np.intersect1d(
+            now[1], before[1], assume_unique=True, return_indices=True
+        )
         previous = np.zeros(len(now[0]), np.int64)
-        previous[mine] = theirs + 1
+        previous[stayed_now] = stayed_before + 1
         rank = np.arange(1, len(now[0]) + 1, dtype=np.int64)
-        gone = np.ones(len(before[0]), np.bool_)
-        gone[theirs] = False
-        stays, left = np.flatnonzero(previous != rank), np.flatnonzero(gone)
-        columns = [
-            np.concatenate([ours[stays], others[left]])
-            for ours, others in zip(now, before, strict=True)
+        left_mask = np.ones(len(before[0]), np.bool_)
+        left_mask[stayed_before] = False
+        changed, left = np.flatnonzero(previous != rank), np.flatnonzero(left_mask)
+        columns: list[NDArray[Any]] = [
+            np.concatenate([new[changed], old[left]]) for new, old in zip(now, before, strict=True)
         ]
-        ranks = np.concatenate([rank[stays], np.zeros(len(left), np.int64)])
-        was = np.concatenate([previous[stays], left + 1])
-        # as one ranking, with each row that left where it would stand
-        order = np.lexsort((~columns[1], -columns[0]))  # ~ also turns the least number round
-        score, seq, at, id = (column[order] for column in columns)
-        return (score, seq, at, id), ranks[order], was[order]
+        ranks = np.concatenate([rank[changed], np.zeros(len(left), np.int64)])
+        previous_ranks = np.concatenate([previous[changed], left + 1])
+        # as one ranking, with each row that left where it would stand; ~ turns int64 round
+        ties = (~columns[1], ~columns[2]) if self._by_place else (~columns[1],)
+        order = np.lexsort((*ties, -columns[0]))
+        score, seq, place, ids = (column[order] for column in columns)
+        return (score, seq, place, ids), ranks[order], previous_ranks[order]
 
     def of_windows(self, queries: list[int], offsets: Ints, columns: Columns) -> Changed:
         """What became of the rankings of many windows, one after the other."""
         none = np.empty(0, np.int64)
         parts, ranks, previous = [self._nothing], [none], [none]
         for query, (low, high) in zip(queries, pairwise(offsets.tolist()), strict=True):
-            score, seq, at, id = columns
-            now = (score[low:high], seq[low:high], at[low:high], id[low:high])
-            told, rank, was = self.told(query, now)
-            parts.append(told)
+            score, seq, place, ids = columns
+            now = (score[low:high], seq[low:high], place[low:high], ids[low:high])
+            rows, rank, previous_rank = self.compare(query, now)
+            parts.append(rows)
             ranks.append(rank)
-            previous.append(was)
-        joined: Any = tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+            previous.append(previous_rank)
+        joined: Any = tuple(map(np.concatenate, zip(*parts, strict=True)))
         return Changed(
             np.cumsum([len(rank) for rank in ranks]),
             joined,

@@ -1,8 +1,10 @@
-"""The algorithm that a monitor runs, and why."""
+"""The algorithm that a monitor runs and why, and what it must know of the query."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,3 +16,24 @@ class Plan:
 
     def __str__(self) -> str:
         return f"{self.algorithm}: " + "; ".join(self.reasons)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an algorithm needs to know of a query: numbers only.
+
+    ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise.
+    """
+
+    k: int
+    size: int
+    slide: int
+    counted: bool
+    changes: bool = False
+    weights: tuple[float, ...] | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def span(self) -> int:
+        """Whole slides in a window."""
+        return self.size // self.slide

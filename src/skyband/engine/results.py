@@ -69,6 +69,13 @@ class Ranked:
     exact: Bools | None = None
     accuracy: Floats | None = None
 
+    @classmethod
+    def empty(cls, changes: bool, timed: bool) -> Ranked:
+        """No window at all."""
+        none = np.empty(0, np.int64)
+        ranks = none if changes else None
+        return cls(none, none, np.zeros(1, np.int64), np.empty(0), none, none, ranks, ranks, timed)
+
     def __len__(self) -> int:
         return len(self.window_start)
 

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
-from skyband.query import TopK
 from skyband.windows import CountWindow, TimeWindow, Window
 
 MAGIC = b"SKYBAND\x00"
-VERSION = 2
+VERSION = 3
 _PREFIX = struct.Struct("<8sIQ")
+Saved = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+"""What a part of a monitor gives to a snapshot: plain values, and arrays by name."""
+
 _TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<u2", "<i4"}
 
 
@@ -73,31 +75,43 @@ def load(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         ) from None
 
 
+def join(header: Mapping[str, Any], parts: Mapping[str, Saved]) -> Saved:
+    """One header and one set of arrays of several parts, each under its name."""
+    arrays: dict[str, NDArray[Any]] = {}
+    values = dict(header)
+    for name, (part_values, part_arrays) in parts.items():
+        values[name] = part_values
+        arrays |= {f"{name}.{array}": column for array, column in part_arrays.items()}
+    return values, arrays
+
+
+def part(name: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Saved:
+    """The part that :func:`join` put under a name."""
+    prefix = f"{name}."
+    return header[name], {
+        array[len(prefix) :]: column for array, column in arrays.items() if array.startswith(prefix)
+    }
+
+
 def describe(query: Any) -> dict[str, Any]:
     """A query as plain JSON values."""
     kind = "count" if isinstance(query.window, CountWindow) else "time"
-    described = dataclasses.asdict(query) | {"kind": kind}
-    return json.loads(json.dumps(described))
+    described: dict[str, Any] = dataclasses.asdict(query) | {"kind": kind}
+    return dict(json.loads(json.dumps(described)))
 
 
-def query_of(found: Mapping[str, Any]) -> TopK:
-    """The query that :func:`describe` described."""
-    weights = found["weights"]
-    weights = None if weights is None else tuple(weights)
-    return TopK(found["k"], window_of(found), found["emit"], weights)
-
-
-def window_of(found: Mapping[str, Any]) -> Window:
+def window_of(described: Mapping[str, Any]) -> Window:
     """The window of a query that :func:`describe` described."""
-    return (CountWindow if found["kind"] == "count" else TimeWindow)(**found["window"])
+    kind = CountWindow if described["kind"] == "count" else TimeWindow
+    return kind(**described["window"])
 
 
-def require_same(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+def require_same(described: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a snapshot of another query, naming the first field that differs."""
     for field in ("kind", "k", "window", "emit", *sorted(wanted)):
-        if found[field] != wanted[field]:
+        if described[field] != wanted[field]:
             raise SnapshotError(
-                f"a snapshot of a query with {field} = {found[field]!r}",
+                f"a snapshot of a query with {field} = {described[field]!r}",
                 f"{field} = {wanted[field]!r}",
                 "restore it without a query, or start afresh",
             )

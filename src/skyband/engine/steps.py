@@ -9,10 +9,13 @@ window). These are the panes: two lengths at most, and objects of a pane share t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from skyband.engine.snapshot import Saved
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.windows import Panes
@@ -71,14 +74,16 @@ def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
 
 
 class TimeSteps:
-    """Steps of sorted batches in time windows, across pushes.
+    """Maintains how far time windows were answered, and cuts sorted batches into steps.
 
     Remembers the *lives* of what was fed: for each last window that living objects have, the
-    sequence number at which they begin; and how far the answers have come. Space: O(size / slide).
+    sequence number at which they begin. Space: O(size / slide).
 
     Windows in which nothing is alive are skipped, however long the gap; with ``farewell`` the
     first of them is answered all the same, so that a reader of changes sees the last objects
     leave.
+
+    Complexity: O(windows log rows), or O(rows) where windows are many more than rows.
     """
 
     def __init__(self, panes: Panes, farewell: bool) -> None:
@@ -97,13 +102,14 @@ class TimeSteps:
         anything is alive are answered.
         """
         panes = self.panes
+        life, life_begins = self._lives(times)
         window = self._windows(times, closed)
         ends = panes.offset + window * panes.slide
         rest = panes.size % panes.slide
         stop = np.searchsorted(times, ends, side="left").astype(np.int64)
         split = np.searchsorted(times, ends - rest, side="left").astype(np.int64) if rest else stop
         base = self.fed
-        self._admit(times)
+        self._admit(times, life, life_begins)
         expiry = np.searchsorted(self.life, window, side="left")
         first = np.concatenate([self.life_from, np.array([self.fed], dtype=np.int64)])[expiry]
         starts = self.life_from
@@ -120,10 +126,24 @@ class TimeSteps:
             np.array([base], dtype=np.int64),
         )
 
+    def _lives(self, times: Ints) -> tuple[Ints, Ints]:
+        """The last windows of a batch's objects, each once, and where in the batch they begin."""
+        panes = self.panes
+        if not len(times):
+            return _NONE, _NONE
+        oldest, newest = panes.last_window(int(times[0])), panes.last_window(int(times[-1]))
+        if 4 * (newest - oldest) > len(times):
+            life = panes.last_windows(times)
+            begins = np.flatnonzero(np.append(True, life[1:] != life[:-1]))
+            return life[begins], begins
+        life = np.arange(oldest, newest + 1, dtype=np.int64)
+        bounds = np.searchsorted(times, panes.offset + life * panes.slide - panes.size)
+        inhabited = np.append(bounds[1:], len(times)) > bounds
+        return life[inhabited], bounds[inhabited]
+
     def _windows(self, times: Ints, closed: int) -> Ints:
         """The windows up to ``closed`` in which anything is alive."""
-        begin = self.panes.first_windows(times)
-        final = self.panes.last_windows(times)
+        begin, final = self._entries(times)
         if self.alive_until is not None and self.done is not None:
             begin = np.concatenate([np.array([self.done + 1], dtype=np.int64), begin])
             final = np.concatenate([np.array([self.alive_until], dtype=np.int64), final])
@@ -142,13 +162,39 @@ class TimeSteps:
         ahead = np.cumsum(counts) - counts
         return np.repeat(begin - ahead, counts) + np.arange(int(counts.sum()), dtype=np.int64)
 
-    def _admit(self, times: Ints) -> None:
+    def _entries(self, times: Ints) -> tuple[Ints, Ints]:
+        """First windows of a batch's objects, ascending, and the last window of the newest of each.
+
+        Each first window stands once, unless windows are many more than rows.
+        """
+        panes = self.panes
+        if not len(times):
+            return _NONE, _NONE
+        oldest, newest = panes.first_window(int(times[0])), panes.first_window(int(times[-1]))
+        if 4 * (newest - oldest) > len(times):
+            return panes.first_windows(times), panes.last_windows(times)
+        entered = np.arange(oldest, newest + 1, dtype=np.int64)
+        stops = np.searchsorted(times, panes.offset + entered * panes.slide)
+        inhabited = stops > np.append(0, stops[:-1])
+        return entered[inhabited], panes.last_windows(times[stops[inhabited] - 1])
+
+    def _admit(self, times: Ints, life: Ints, begins: Ints) -> None:
         """Number the batch's objects and note where each new life begins."""
-        life = self.panes.last_windows(times)
-        before = self.life[-1:] if len(self.life) else np.array([-(1 << 62)], dtype=np.int64)
-        begins = np.flatnonzero(np.diff(life, prepend=before))
-        self.life = np.concatenate([self.life, life[begins]])
+        if len(life) and len(self.life) and life[0] == self.life[-1]:
+            life, begins = life[1:], begins[1:]
+        self.life = np.concatenate([self.life, life])
         self.life_from = np.concatenate([self.life_from, self.fed + begins])
         self.fed += len(times)
         if len(times):
-            self.alive_until = int(life[-1])
+            self.alive_until = self.panes.last_window(int(times[-1]))
+
+    def saved(self) -> Saved:
+        """How far answers have come, as plain values and arrays."""
+        header = {"fed": self.fed, "done": self.done, "alive_until": self.alive_until}
+        return header, {"life": self.life, "life_from": self.life_from}
+
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`saved` gave."""
+        self.fed, self.done = header["fed"], header["done"]
+        self.alive_until = header["alive_until"]
+        self.life, self.life_from = arrays["life"], arrays["life_from"]

@@ -2,103 +2,195 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from skyband.order import Floats, Ints, arrival_order
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.engine.pruning import best_of_panes
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import Saved
+from skyband.order import Bools, Ints, sequence
 from skyband.windows import Panes
+
+_MANY = 65_536  # waiting rows from which on pruning pays
+_NEVER = -(1 << 62)
+
+TieBreakers = Callable[[Rows], tuple[NDArray[Any], ...]]
+"""The columns by which rows of equal time follow each other, the most significant first."""
+
+
+def by_id(rows: Rows) -> tuple[NDArray[Any], ...]:
+    """Of rows with equal times the one with the smaller id comes first."""
+    assert rows.id is not None, "rows that wait have ids"
+    return (rows.id,)
+
+
+def by_arrival(rows: Rows) -> tuple[NDArray[Any], ...]:
+    """Rows with equal times follow each other as they arrived."""
+    del rows
+    return ()
 
 
 class Waiting:
     """Maintains the rows whose windows the watermark has not passed yet.
 
-    Only the k best of each pane can ever be answers, so once the waiting rows outgrow a bound all
-    others are dropped.
+    Rows that come in sequence are neither sorted nor copied before they are released. ``k`` says
+    how many rows of a pane can be answers, where that is known: others are dropped once there are
+    many. ``ties`` puts rows of equal time in sequence.
 
-    Complexity: O(1) amortised per row besides one sort per release.
+    Complexity: O(1) per row; one sort per release if rows came out of order.
     """
 
-    def __init__(self, panes: Panes, k: int, width: int) -> None:
+    def __init__(self, panes: Panes, k: int | None, ties: TieBreakers = by_id) -> None:
         self.panes = panes
         self.k = k
-        self.score = np.empty(0)
-        self.id = np.empty(0, np.int64)
-        self.time = np.empty(0, np.int64)
-        self.attributes = np.empty((0, width))
-        self.worth_pruning = max(65_536, 4 * k)
-        self.pruned = -(1 << 62)  # of rows before this time only the best of panes are left
-        self._fresh: list[tuple[Floats, Ints, Ints, Floats]] = []
-        self._waiting = 0
+        self.ties = ties
+        self.pruned = _NEVER  # of rows before this time only the best of panes are left
+        self._parts: list[Rows] = []
+        self._in_sequence = True  # whether the parts, one after the other, are in sequence
+        self._borrowed = False  # whether the newest part is the caller's memory
+        self._worth_pruning = _MANY if k is None else max(_MANY, 4 * k)
 
     def __len__(self) -> int:
-        return self._waiting
+        return sum(part.size for part in self._parts)
 
-    def add(self, score: Floats, id: Ints, time: Ints, attributes: Floats | None) -> None:
-        """Take in rows in any order."""
-        if attributes is None:
-            attributes = self.attributes[:0]
-        if len(score):
-            self._fresh.append((score, id, time, attributes))
-            self._waiting += len(score)
+    def add(self, rows: Rows, ordered: bool) -> None:
+        """Take in rows; ``ordered`` says that their times do not fall.
 
-    def gather(self) -> None:
-        """Join the columns of what was added."""
-        if self._fresh:
-            held = (self.score, self.id, self.time, self.attributes)
-            columns = zip(held, *self._fresh, strict=True)
-            self.score, self.id, self.time, self.attributes = (
-                np.concatenate(parts) for parts in columns
-            )
-            self._fresh = []
+        The columns may be the caller's until :meth:`settle` is called.
+        """
+        if not rows.size:
+            return
+        if self._in_sequence:
+            before = self._parts[-1].take(slice(-1, None)) if self._parts else None
+            self._in_sequence = ordered and self._follows(before, rows)
+        self._parts.append(rows)
+        self._borrowed = True
 
-    def adopt(self) -> None:
-        """Take the columns as they stand for all that waits."""
-        self._fresh, self._waiting = [], len(self.score)
+    def _follows(self, before: Rows | None, rows: Rows) -> bool:
+        """Whether rows with ordered times are in sequence, and follow the newest that wait."""
+        if before is not None:
+            joint = Rows.joined([before, rows.take(slice(0, 1))])
+            assert joint.time is not None
+            if joint.time[1] < joint.time[0] or not self._ties_in_sequence(joint):
+                return False
+        return self._ties_in_sequence(rows)
 
-    def tidy(self) -> None:
-        """Drop waiting rows that cannot be answers any more, if it is worth it."""
-        if self._waiting > self.worth_pruning:
-            self.gather()
-            self._prune()
-            self.worth_pruning = max(65_536, 2 * len(self.score))
+    def _ties_in_sequence(self, rows: Rows) -> bool:
+        """Whether rows of equal times stand as the tie breakers say. O(rows)."""
+        assert rows.time is not None
+        keys = self.ties(rows)
+        if not keys:
+            return True
+        tied = np.flatnonzero(rows.time[1:] == rows.time[:-1])
+        for key in keys:
+            if not len(tied):
+                return True
+            earlier, later = key[tied], key[tied + 1]
+            if bool(np.any(later < earlier)):
+                return False
+            tied = tied[later == earlier]
+        return True
 
-    def release(self, before: int) -> tuple[Floats, Ints, Ints, Floats]:
-        """Hand out, in sequence, the rows with times before ``before``."""
-        self.gather()
-        due = self.time < before
+    def settle(self) -> None:
+        """Copy what is still the caller's, and drop rows that cannot be answers if it pays."""
+        if self._borrowed and self._parts:
+            self._parts[-1] = self._parts[-1].copied()
+        self._borrowed = False
+        if self.k is not None and len(self) > self._worth_pruning:
+            rows = self.rows()
+            assert rows.time is not None
+            self.pruned = max(self.pruned, int(rows.time.max()) + 1)
+            rows = best_of_panes(rows, self.panes, self.k, self._in_sequence)
+            self._parts = [rows]
+            self._worth_pruning = max(_MANY, 2 * rows.size)
+
+    def rows(self) -> Rows:
+        """All rows that wait, as one batch."""
+        if len(self._parts) > 1:
+            self._parts = [Rows.joined(self._parts)]
+        return self._parts[0] if self._parts else Rows(np.empty(0), _NONE, _NONE)
+
+    def release(self, before: int) -> Rows | None:
+        """Hand out, in sequence, the rows with times before ``before``; None if there are none.
+
+        Of panes with many rows only those are handed out that can be answers.
+        """
+        if not self._parts:
+            return None
+        due = self._due_in_sequence(before) if self._in_sequence else self._due(before)
+        if due is None:
+            return None
+        if self._in_sequence:
+            return due if self.k is None else best_of_panes(due, self.panes, self.k, True)
+        if self.k is not None:
+            due = best_of_panes(due, self.panes, self.k, False)
+        assert due.time is not None
+        if not self._parts:
+            self._in_sequence = True
+        return due.take(sequence(due.time, self.ties(due)))
+
+    def _due_in_sequence(self, before: int) -> Rows | None:
+        """Cut the rows before a time off the parts, which are in sequence: nothing is copied."""
+        due: list[Rows] = []
+        while self._parts:
+            rows = self._parts[0]
+            assert rows.time is not None
+            count = int(np.searchsorted(rows.time, before))
+            if count:
+                due.append(rows.take(slice(0, count)))
+            if count < rows.size:
+                self._parts[0] = rows.take(slice(count, None))
+                break
+            del self._parts[0]
+        return Rows.joined(due) if due else None
+
+    def _due(self, before: int) -> Rows | None:
+        rows = self.rows()
+        assert rows.time is not None
+        due: Bools = rows.time < before
         if due.all():
-            rows = (self.score, self.id, self.time, self.attributes)
-            self._keep(np.zeros(0, np.int64))
-        else:
-            attributes = self.attributes[due] if len(self.attributes) else self.attributes
-            rows = (self.score[due], self.id[due], self.time[due], attributes)
-            self._keep(np.flatnonzero(~due))
-        order = self.sequence(rows[2], rows[1])
-        return (
-            rows[0][order],
-            rows[1][order],
-            rows[2][order],
-            rows[3][order] if len(rows[3]) else rows[3],
+            self._parts = []
+            return rows
+        if not due.any():
+            return None
+        self._parts, self._borrowed = [rows.take(~due)], False
+        return rows.take(due)
+
+    def add_column(self, value: int) -> None:
+        """Give the rows that wait one more column, which holds this value everywhere."""
+        self._parts = [
+            part._replace(columns=(*part.columns, np.full(part.size, value, np.int64)))
+            for part in self._parts
+        ]
+
+    def saved(self) -> Saved:
+        """What waits, as plain values and arrays."""
+        rows = self.rows()
+        columns = {f"column{at}": column for at, column in enumerate(rows.columns)}
+        header = {
+            "pruned": self.pruned,
+            "in_sequence": self._in_sequence,
+            "worth_pruning": self._worth_pruning,
+        }
+        return header, {"score": rows.score, **_present(id=rows.id, time=rows.time), **columns}
+
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`saved` gave."""
+        self.pruned = header["pruned"]
+        self._in_sequence = header["in_sequence"]
+        self._worth_pruning = header["worth_pruning"]
+        columns = sorted(name for name in arrays if name.startswith("column"))
+        rows = Rows(
+            arrays["score"], arrays["id"], arrays["time"], tuple(arrays[name] for name in columns)
         )
+        self._parts = [rows] if rows.size or columns else []
 
-    def sequence(self, times: Ints, ids: Ints) -> Ints:
-        """Positions that put rows in sequence."""
-        return arrival_order(times, ids)
 
-    def _keep(self, rows: Ints) -> None:
-        self.score, self.id, self.time = self.score[rows], self.id[rows], self.time[rows]
-        self._waiting = len(rows)
-        if len(self.attributes):
-            self.attributes = self.attributes[rows]
+_NONE: Ints = np.empty(0, np.int64)
 
-    def _prune(self) -> None:
-        """Keep the k best of each pane: nobody else can be an answer."""
-        panes = self.panes
-        if len(self.time):
-            self.pruned = max(self.pruned, int(self.time.max()) + 1)
-        enter, leave = panes.first_windows(self.time), panes.last_windows(self.time)
-        order = np.lexsort((~self.id, ~self.time, -self.score, leave, enter))
-        fresh = np.ones(len(order), dtype=np.bool_)
-        fresh[1:] = (np.diff(enter[order]) != 0) | (np.diff(leave[order]) != 0)
-        begin = np.flatnonzero(fresh)
-        rank = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
-        self._keep(np.sort(order[rank < self.k]))
+
+def _present(**columns: Ints | None) -> dict[str, NDArray[Any]]:
+    return {name: column for name, column in columns.items() if column is not None}

@@ -3,50 +3,71 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from skyband.engine.changes import Changes
+from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column
-from skyband.engine.plan import Plan
+from skyband.engine.family import Family
+from skyband.engine.monitor import Monitor
+from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
-from skyband.engine.snapshot import window_of
-from skyband.engine.steps import Steps
-from skyband.engine.waiting import Waiting
+from skyband.engine.snapshot import Saved, window_of
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.incomplete import build
 from skyband.incomplete.planner import plan
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import beside, rows_of
-from skyband.kernels.emission import Out
-from skyband.order import Bools, Floats, Ints
-from skyband.topk.monitor import Monitor
+from skyband.order import Floats, Ints
 
 
-class WaitingRows(Waiting):
-    """Maintains rows that wait for the watermark; any of them may complete an answer."""
-
-    def tidy(self) -> None:
-        """Nothing can be dropped."""
-
-    def release(self, before: int) -> tuple[Floats, Ints, Ints, Floats]:
-        """Hand out, in sequence, the rows with times before ``before``.
-
-        Rows of one object and time stand by stream and value, so that their order of arrival does
-        not matter.
-        """
-        value, id, time, matrix = super().release(before)
-        if not len(value):
-            return value, id, time, matrix
-        order = np.lexsort((value, matrix[:, 0], id, time))
-        return value[order], id[order], time[order], matrix[order]
+def _described(described: Mapping[str, Any]) -> TopKIncomplete:
+    names = ("combine", "bounds", "outside", "repeats", "emit")
+    return TopKIncomplete(
+        described["k"],
+        described["streams"],
+        window_of(described),
+        **{name: described[name] for name in names},
+    )
 
 
-class IncompleteMonitor(Monitor):
+def _planned(query: TopKIncomplete, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    if algorithm != "auto":
+        return Plan(algorithm, ("asked for by name",))
+    if options:
+        raise QueryError(
+            f"option {next(iter(options))!r} for auto", "no options", "name the algorithm"
+        )
+    return plan(query)
+
+
+def _build(planned: Plan, setting: Setting, query: TopKIncomplete) -> Algorithm:
+    return build(planned.algorithm, setting, query)
+
+
+def _by_object(rows: Rows) -> tuple[NDArray[Any], ...]:
+    """Rows of one time stand by object, stream and value: their order of arrival is no matter."""
+    assert rows.id is not None
+    return (rows.id, rows.columns[0], rows.score)
+
+
+FAMILY = Family(
+    name="incomplete",
+    query=TopKIncomplete,
+    example="TopKIncomplete(k=10, ...)",
+    described=_described,
+    prunes=False,  # any row may complete an answer
+    changes="id",  # scores change as rows come and go
+    plan=_planned,
+    build=_build,
+    ties=_by_object,
+)
+
+
+class IncompleteMonitor(Monitor[TopKIncomplete]):
     """Answers one continuous top-k query over incomplete streams.
 
     Parameters are those of :class:`skyband.Monitor`. Answers name objects by id; their time is that
@@ -59,46 +80,10 @@ class IncompleteMonitor(Monitor):
     [0, 4) 1. 1 (id 7), 2. 0.75 (id 8)
     """
 
-    family = "incomplete"
-    query: TopKIncomplete  # type: ignore[assignment]
+    family = FAMILY
+    clipped = 0
 
-    def _check(self, query: Any) -> None:
-        if not isinstance(query, TopKIncomplete):
-            raise QueryError(
-                f"query is {query!r}", "a TopKIncomplete query", "write TopKIncomplete(k=10, ...)"
-            )
-
-    @classmethod
-    def _query_of(cls, found: Mapping[str, Any]) -> TopKIncomplete:
-        return TopKIncomplete(
-            found["k"],
-            found["streams"],
-            window_of(found),
-            found["combine"],
-            found["bounds"],
-            found["outside"],
-            found["repeats"],
-            found["emit"],
-        )
-
-    def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
-        if algorithm != "auto":
-            return Plan(algorithm, ("asked for by name",))
-        if options:
-            raise QueryError(
-                f"option {next(iter(options))!r} for auto", "no options", "name the algorithm"
-            )
-        return plan(self.query)
-
-    def _build(self) -> None:
-        self.clipped = 0
-        # scores change as rows come and go, so what changed is told from whole rankings
-        setting = replace(self._setting(), changes=False, weights=None)
-        self._algorithm = build(self.plan.algorithm, setting, self.query)
-        self._pending = WaitingRows(self._panes, self.query.k, 2)
-        self._changes = Changes() if self.query.emit == "changes" else None
-
-    def push(  # type: ignore[override]
+    def push(
         self,
         ids: Any = None,
         streams: Any = None,
@@ -109,31 +94,27 @@ class IncompleteMonitor(Monitor):
     ) -> Ranked:
         """Take in a batch of rows and return the windows that it completes.
 
-        ``streams`` are names, or their places in the query, per row; or one name for all rows. Rows
-        whose value is NULL or NaN tell nothing, and are counted in :attr:`dropped`. The rest is as
-        in :meth:`skyband.Monitor.push`.
-        """
-        rows = (ids, streams, values)
-        if any(part is None for part in rows) and any(part is not None for part in rows):
-            raise DataError("ids, streams or values are missing", "all three", "push(ids, ...)")
-        if ids is None:
-            ids, streams, values = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-        clipped = self.clipped
-        try:
-            return super().push(
-                values, ids=ids, attributes=(streams, ids), times=times, watermark=watermark
-            )
-        except DataError:
-            self.clipped = clipped  # nothing was taken in
-            raise
+        ``ids`` name the objects, in whole numbers. ``streams`` are names, or their places in the
+        query, per row; or one name for all rows. Rows whose value is NULL or NaN tell nothing, and
+        are counted in :attr:`dropped`. ``times`` and ``watermark`` belong to time windows.
 
-    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
-        """Streams and ids, values within the bounds, and where they are NULL."""
-        if attributes is None:  # finish
-            return np.empty((0, 2)), np.empty(0), None
-        value, null = score_column(scores, "values")
-        id = id_column(attributes[1], len(value))
-        stream = stream_column(attributes[0], len(value), tuple(self.query.streams))
+        Raises :class:`DataError` before anything is taken in.
+        """
+        columns = (ids, streams, values)
+        if all(column is None for column in columns):
+            return self._take(self._no_rows()._replace(time=None), None, times, watermark)
+        if any(column is None for column in columns):
+            raise DataError("ids, streams or values are missing", "all three", "push(ids, ...)")
+        value, null = score_column(values, "values")
+        object_ids = id_column(ids, len(value))
+        stream = stream_column(streams, len(value), tuple(self.query.streams))
+        value, clipped = self._within_bounds(value, stream)
+        ranked = self._take(Rows(value, object_ids, None, (stream,)), null, times, watermark)
+        self.clipped += clipped
+        return ranked
+
+    def _within_bounds(self, value: Floats, stream: Ints) -> tuple[Floats, int]:
+        """Values within the bounds of their streams, and how many were moved there."""
         with np.errstate(invalid="ignore"):
             low, high = self.query.low[stream], self.query.high[stream]
             beyond = np.flatnonzero((value < low) | (value > high))
@@ -145,56 +126,24 @@ class IncompleteMonitor(Monitor):
                 "declare wider bounds, or outside='clip'",
             )
         if len(beyond):
-            self.clipped += len(beyond)
             value = np.clip(value, low, high)
-        return beside(stream, id), value + 0.0, null  # -0.0 becomes 0.0
+        return value + 0.0, len(beyond)  # -0.0 becomes 0.0
 
-    def _rows(
-        self, score: Floats, id: Ints | None, time: Ints | None, matrix: Floats | None
-    ) -> Rows:
-        assert matrix is not None
-        stream, object_id = rows_of(matrix)
-        return Rows(score, object_id, time, (stream,))
+    @override
+    def _no_rows(self) -> Rows:
+        return super()._no_rows()._replace(columns=(np.empty(0, np.int64),))
 
-    def _ranked(self, target: Out, steps: Steps) -> Ranked:
-        whole = super()._ranked(target, steps)
-        if self._changes is None:
-            return whole
-        time = whole.id if whole.time is None else whole.time
-        found = self._changes.of_windows(
-            [0] * len(whole), whole.offsets, (whole.score, whole.id, time, whole.id)
-        )
-        score, _, at, id = found.columns
-        return replace(
-            whole,
-            offsets=found.offsets,
-            score=score,
-            id=id,
-            time=None if whole.time is None else at,
-            ranks=found.ranks,
-            previous_rank=found.previous,
-        )
-
-    def kept(self) -> Ints:
-        """Numbers of the rows by which objects may still be reported, ascending."""
-        return self._algorithm.kept()
-
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
-        changes = {} if self._changes is None else self._changes.arrays()
-        return {"clipped": np.array([self.clipped], np.int64), **changes}
-
-    def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        self.clipped = int(arrays["clipped"][0])
-        if self._changes is not None:
-            self._changes.adopt(arrays)
-
-    def snapshot(self) -> bytes:
-        """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
+    @override
+    def _saved(self) -> Saved:
         if callable(self.query.combine):
             raise SnapshotError(
                 "combine is a function", "a name or weights", "functions cannot be written down"
             )
-        return super().snapshot()
+        return {"clipped": self.clipped}, {}
+
+    @override
+    def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.clipped = header["clipped"]
 
 
 def stream_column(values: Any, rows: int, streams: tuple[str, ...]) -> Ints:
@@ -218,14 +167,14 @@ def stream_column(values: Any, rows: int, streams: tuple[str, ...]) -> Ints:
         if low < 0 or high >= len(streams):
             raise DataError(f"stream number {low if low < 0 else high}", f"0 to {len(streams) - 1}")
         return column.astype(np.int64)
-    found = np.full(rows, -1, np.int64)
+    places = np.full(rows, -1, np.int64)
     for place, name in enumerate(streams):
-        found[column == name] = place
-    unknown = np.flatnonzero(found < 0)
+        places[column == name] = place
+    unknown = np.flatnonzero(places < 0)
     if len(unknown):
         raise DataError(
             f"stream {str(column[unknown[0]])!r}",
             f"one of {', '.join(streams)}",
             "name it in streams=[...]",
         )
-    return found
+    return places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,7 +12,11 @@ from skyband.dominating.query import TopKDominating
 from skyband.engine.results import Ranked
 from skyband.query import TopK
 from skyband.spark.candidates import Answer, Column
-from skyband.topk.monitor import Monitor
+from skyband.topk.monitor import TopKMonitor
+from skyband.topk.planner import plan
+
+if TYPE_CHECKING:
+    from skyband.dominating.monitor import DominatingMonitor
 
 _ANSWERS = 1_000_000  # ranked rows that one push should not exceed
 FOREVER = 1 << 62
@@ -76,7 +80,7 @@ class Carrying:
     """Maintains an engine, and the columns of the rows that it may still report."""
 
     query: TopK | TopKDominating
-    monitor: Monitor
+    monitor: TopKMonitor | DominatingMonitor
     ids: Column = field(default_factory=list)  # arrival numbers of the rows below
     kept: list[Column] = field(default_factory=list)
 
@@ -128,7 +132,9 @@ class Arrivals(Carrying):
     def new(cls, query: TopK, algorithm: str, ties: int, kept: int) -> Arrivals:
         """A key of which nothing has arrived."""
         columns: list[Column] = [[] for _ in range(kept)]
-        return cls(query, Monitor(query, algorithm), [], columns, Waiting.empty(ties, kept))
+        # planned now: "auto" would remember rows until it decides, for each key
+        name = plan(query).algorithm if algorithm == "auto" else algorithm
+        return cls(query, TopKMonitor(query, name), [], columns, Waiting.empty(ties, kept))
 
     @property
     def arrived(self) -> int:

@@ -29,9 +29,9 @@ from skyband.windows import TimeWindow
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from skyband.engine.adapter import AnyMonitor
     from skyband.order import Ints
     from skyband.partitioned import RankedByKey
-    from skyband.topk.monitor import Monitor
 
 ROWS = "key bigint, place bigint, row bigint, score double"
 """Rows that can be ranked; ``place`` is a time, or an arrival number within the key."""
@@ -156,7 +156,7 @@ def answerer(
     query: TopK,
     algorithm: str,
     numbers: tuple[str, ...] = ("score",),
-    kind: Callable[[], Callable[..., Monitor]] | None = None,
+    kind: Callable[[], Callable[..., AnyMonitor]] | None = None,
     ids: str = "row",
 ) -> Callable[[Batches], Batches]:
     """A function from sorted rows of some keys to their ranked windows.

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
-from skyband.engine.changes import Changes
+from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column
-from skyband.engine.ids import Ids
-from skyband.engine.plan import Plan
+from skyband.engine.family import Family
+from skyband.engine.monitor import Monitor
+from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
-from skyband.engine.snapshot import window_of
-from skyband.engine.steps import Steps
-from skyband.engine.waiting import Waiting
+from skyband.engine.snapshot import Saved, window_of
+from skyband.engine.waiting import TieBreakers, by_arrival, by_id
 from skyband.errors import DataError, QueryError
-from skyband.kernels.emission import Out
-from skyband.order import Bools, Floats, Ints
-from skyband.topk.monitor import Monitor
+from skyband.order import Ints
 from skyband.totals.panes import PaneTotals
 from skyband.totals.query import TopKTotals
 from skyband.windows import TimeWindow
 
-TIES = ("key", "arrival")
+TIES: dict[str, TieBreakers] = {"key": by_id, "arrival": by_arrival}
 _MOST = 1 << 53
 
 
-class WaitingRows(Waiting):
-    """Maintains rows that wait for the watermark; each of them counts."""
-
-    ties: str = TIES[0]
-
-    def tidy(self) -> None:
-        """Nothing can be dropped."""
-
-    def sequence(self, times: Ints, ids: Ints) -> Ints:
-        """By time, and of equal times by key, or as they arrived."""
-        if self.ties == "key":
-            return super().sequence(times, ids)
-        return super().sequence(times, np.arange(len(times), dtype=np.int64))
+def _described(described: Mapping[str, Any]) -> TopKTotals:
+    return TopKTotals(described["k"], described["by"], window_of(described), described["emit"])
 
 
-class TotalsMonitor(Monitor):
+def _planned(query: TopKTotals, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    del query, options
+    name = PaneTotals.name
+    if algorithm not in ("auto", name):
+        raise QueryError(f"algorithm is {algorithm!r}", f"{name}, auto", "use 'auto'")
+    return Plan(name, ("panes add up to windows: each row is added once, and taken once",))
+
+
+def _build(planned: Plan, setting: Setting, query: TopKTotals) -> Algorithm:
+    del planned
+    return PaneTotals(setting, query.by)
+
+
+FAMILY = Family(
+    name="totals",
+    query=TopKTotals,
+    example="TopKTotals(k=10, by='sum', ...)",
+    described=_described,
+    prunes=False,  # each row counts
+    changes="id",  # a key stays the same while its newest row changes
+    plan=_planned,
+    build=_build,
+)
+
+
+class TotalsMonitor(Monitor[TopKTotals]):
     """Answers one continuous query for the keys with the largest totals.
 
     Parameters: the query and, for time windows, ``delay`` as in :class:`skyband.Monitor`. In the
@@ -62,49 +74,17 @@ class TotalsMonitor(Monitor):
     [0, 4) 1. 7 (id 7), 2. 5 (id 8)
     """
 
-    family = "totals"
-    query: TopKTotals  # type: ignore[assignment]
-    _algorithm: PaneTotals
+    family = FAMILY
+    _counting = False  # whether rows stand for several, and have a column that says for how many
 
-    def __init__(
-        self,
-        query: TopKTotals,
-        algorithm: str = "auto",
-        *,
-        delay: Any = None,
-        options: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(query, algorithm, delay=delay, options=options)  # type: ignore[arg-type]
-        self._algorithm.directory = self._directory = Ids(
-            timed=isinstance(query.window, TimeWindow)
-        )
+    @override
+    def _ties(self) -> TieBreakers:
+        ties = self._options.get("ties", "key")
+        if ties not in TIES:
+            raise QueryError(f"ties is {ties!r}", "'key' or 'arrival'", "leave it out")
+        return TIES[ties]
 
-    def _check(self, query: Any) -> None:
-        if not isinstance(query, TopKTotals):
-            raise QueryError(
-                f"query is {query!r}", "a TopKTotals query", "write TopKTotals(k=10, by='sum', ...)"
-            )
-
-    @classmethod
-    def _query_of(cls, found: Mapping[str, Any]) -> TopKTotals:
-        return TopKTotals(found["k"], found["by"], window_of(found), found["emit"])
-
-    def _planned(self, algorithm: str, options: Mapping[str, Any] | None) -> Plan:
-        name = PaneTotals.name
-        if algorithm not in ("auto", name):
-            raise QueryError(f"algorithm is {algorithm!r}", f"{name}, auto", "use 'auto'")
-        return Plan(name, ("panes add up to windows: each row is added once, and taken once",))
-
-    def _build(self) -> None:
-        # totals change as rows come and go, so what changed is told from whole rankings
-        self._algorithm = PaneTotals(replace(self._setting(), changes=False), self.query.by)
-        self._pending = waiting = WaitingRows(self._panes, self.query.k, 0)
-        waiting.ties = self._options.get("ties", TIES[0])
-        if waiting.ties not in TIES:
-            raise QueryError(f"ties is {waiting.ties!r}", "'key' or 'arrival'", "leave it out")
-        self._changes = Changes() if self.query.emit == "changes" else None
-
-    def push(  # type: ignore[override]
+    def push(
         self,
         keys: Any = None,
         values: Any = None,
@@ -118,84 +98,42 @@ class TotalsMonitor(Monitor):
         ``keys`` are whole numbers; look other keys up by them. ``values`` may be left out if the
         query counts rows. With ``counts`` a row of a time window stands for so many rows of its
         key: its value is their sum, or their largest (least); 0 is for further parts of a sum that
-        no float64 holds alone. The rest is as in :meth:`skyband.Monitor.push`.
+        no float64 holds alone. ``times`` and ``watermark`` belong to time windows.
 
         Raises :class:`DataError` before anything is taken in.
         """
-        found = _keys(np.empty(0, np.int64) if keys is None else keys)
+        key_column = _keys(np.empty(0, np.int64) if keys is None else keys)
+        rows = len(key_column)
         if values is None:
-            if len(found) and self.query.by != "count":
+            if rows and self.query.by != "count":
                 raise DataError("keys without values", "a value per key", "push(keys, values)")
-            values = np.zeros(len(found))
-        column, _ = score_column(values, "values")
-        if len(column) != len(found):
+            values = np.zeros(rows)
+        value, null = score_column(values, "values")
+        if len(value) != rows:
             raise DataError(
-                f"{len(found)} keys for {len(column)} values", "equal lengths", "push equal lengths"
+                f"{rows} keys for {len(value)} values", "equal lengths", "push equal lengths"
             )
         if counts is not None:
-            counts = _counts(counts, len(found))
+            counts = _counts(counts, rows)
             if not isinstance(self.query.window, TimeWindow):
                 raise DataError(
                     "counts for a count window", "rows that each hold a place", "leave counts out"
                 )
-            self._count()
-        return super().push(values, ids=found, times=times, attributes=counts, watermark=watermark)
+            if not self._counting:
+                self._counting = True
+                self._inlet.waiting.add_column(1)  # those that wait stand for themselves
+        elif self._counting:
+            counts = np.ones(rows, np.int64)
+        columns = (counts,) if self._counting else ()
+        return self._take(Rows(value, key_column, None, columns), null, times, watermark)
 
-    def _count(self) -> None:
-        """Let rows stand for several from now on; those that wait stand for themselves."""
-        if not self._algorithm.attributes:
-            self._pending.gather()
-            self._pending.attributes = np.ones((len(self._pending), 1))
-            self._algorithm.attributes = True  # type: ignore[misc]
+    @override
+    def _saved(self) -> Saved:
+        return {"counting": self._counting}, {}
 
-    def _scores(self, scores: Any, attributes: Any) -> tuple[Floats, Floats, Bools | None]:
-        column, null = score_column(np.empty(0) if scores is None else scores, "values")
-        if not self._algorithm.attributes:
-            return np.empty((len(column), 0)), column, null
-        counts = np.ones(len(column)) if attributes is None else attributes
-        return counts.reshape(-1, 1), column, null
-
-    def _rows(
-        self, score: Floats, id: Ints | None, time: Ints | None, matrix: Floats | None
-    ) -> Rows:
-        counts = () if matrix is None else (matrix[:, 0].astype(np.int64),)
-        return Rows(score, id if id is not None else np.empty(0, np.int64), time, counts)
-
-    def _ranked(self, target: Out, steps: Steps) -> Ranked:
-        whole = super()._ranked(target, steps)
-        if self._changes is None:
-            return whole
-        # a key stays the same while its newest row changes: changes are told by key
-        place = target.rows.seq[: whole.rows] if whole.time is None else whole.time
-        told = self._changes.of_windows(
-            [0] * len(whole), whole.offsets, (whole.score, whole.id, place, whole.id)
-        )
-        score, key, at, _ = told.columns
-        window = np.repeat(np.arange(len(whole)), np.diff(told.offsets))
-        order = np.lexsort((~key, ~at, -score, window))
-        return replace(
-            whole,
-            offsets=told.offsets,
-            score=score[order],
-            id=key[order],
-            time=None if whole.time is None else at[order],
-            ranks=told.ranks[order],
-            previous_rank=told.previous[order],
-        )
-
-    def kept(self) -> Ints:
-        """Arrival numbers of the newest rows of keys that may still be reported, ascending."""
-        return self._algorithm.kept()
-
-    def _own_arrays(self) -> dict[str, NDArray[Any]]:
-        return {} if self._changes is None else self._changes.arrays()
-
-    def _adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        assert self._directory is not None
-        self._algorithm.directory = self._directory
-        self._algorithm.attributes = self._pending.attributes.shape[1] > 0  # type: ignore[misc]
-        if self._changes is not None:
-            self._changes.adopt(arrays)
+    @override
+    def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        self._counting = header["counting"]
 
 
 def _keys(keys: Any) -> Ints:
@@ -212,16 +150,16 @@ def _keys(keys: Any) -> Ints:
         ) from None
 
 
-def _counts(counts: Any, rows: int) -> Floats:
-    """How many rows each row stands for, as float64 like all that waits."""
-    found, null = score_column(counts, "counts")
-    if len(found) != rows:
+def _counts(counts: Any, rows: int) -> Ints:
+    """How many rows each row stands for."""
+    column, null = score_column(counts, "counts")
+    if len(column) != rows:
         raise DataError(
-            f"{len(found)} counts for {rows} keys", "equal lengths", "push equal lengths"
+            f"{len(column)} counts for {rows} keys", "equal lengths", "push equal lengths"
         )
-    sound = (found >= 0) & (found <= _MOST) & (found == np.floor(found))
+    sound = (column >= 0) & (column <= _MOST) & (column == np.floor(column))
     if null is not None or not sound.all():
         raise DataError(
             "counts that are no counts", "whole numbers from 0 to 2**53", "leave them out"
         )
-    return found
+    return column.astype(np.int64)

@@ -12,7 +12,7 @@ from skyband.engine.results import Ranked
 from skyband.engine.watermark import FOREVER
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.topk.monitor import Monitor
+from skyband.topk.monitor import TopKMonitor
 from skyband.workload.sharing import Found, Sharing
 
 
@@ -28,14 +28,14 @@ class Independent:
     def __init__(self, algorithm: str, counted: bool, changes: bool, timed: bool) -> None:
         self.algorithm = algorithm
         self._kind = (counted, changes, timed)
-        self.alone: dict[int, Monitor] = {}
+        self.alone: dict[int, TopKMonitor] = {}
         self.late = Sharing("mtopmerge", counted, changes, timed)
         self._late: set[int] = set()
 
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         if complete_from is None:
-            self.alone[number] = Monitor(query, self.algorithm)
+            self.alone[number] = TopKMonitor(query, self.algorithm)
             return
         self.late.add(number, query, complete_from)
         self._late.add(number)
@@ -102,14 +102,14 @@ class Independent:
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Replace the state by one that :meth:`snapshot` gave; the queries are there already."""
         for number in self.alone:
-            self.alone[number] = Monitor.restore(arrays[f"alone.{number}"].tobytes())
+            self.alone[number] = TopKMonitor.restore(arrays[f"alone.{number}"].tobytes())
         if self._late:
             prefix = "late."
             own = {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
             self.late.restore(header, own)
 
 
-def _timed(monitor: Monitor, score: Floats, at: Ints, id: Ints, closed: int) -> Ranked:
+def _timed(monitor: TopKMonitor, score: Floats, at: Ints, id: Ints, closed: int) -> Ranked:
     if closed < FOREVER:
         return monitor.push(score, ids=id, times=at, watermark=closed)
     monitor.push(score, ids=id, times=at)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skyband.engine import snapshot as snapshots
-from skyband.engine.columns import Dropped, id_column, moment, score_column, time_column
+from skyband.engine.columns import Dropped, id_column, score_column
+from skyband.engine.inlet import Inlet
 from skyband.engine.results import Ranked
-from skyband.engine.snapshot import describe, query_of
-from skyband.engine.waiting import Waiting
-from skyband.engine.watermark import FOREVER, Watermark, delay_of
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import Saved, describe, dump, join, load, part
+from skyband.engine.watermark import FOREVER
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Floats, Ints
 from skyband.query import TopK
+from skyband.topk.monitor import FAMILY
 from skyband.windows import Panes, TimeWindow
 from skyband.workload import chosen
 from skyband.workload.independent import Independent
@@ -54,31 +56,30 @@ class WorkloadMonitor:
             )
         if delay is not None and workload.counted:
             raise QueryError("delay with count windows", "time windows", "leave delay out")
-        self._model = workload.model
-        self._counted = workload.counted
         self.algorithm = chosen(algorithm, workload.queries.values())
-        self._check_open(workload.queries.values())
         self._alone = "auto" if algorithm == "auto" else "mintopk"  # where nothing is shared
-        self.names: list[str] = []
-        self.queries: dict[str, TopK] = {}
-        self.by: dict[str, str] = {}
-        self.scores = workload.scores
-        self.dropped = Dropped()
-        self._numbers: dict[str, int] = {}
-        self._since: dict[str, int | None] = {}
-        window = self._model.window
-        timed = isinstance(window, TimeWindow)
-        self._clock = Watermark(delay_of(delay, window) if isinstance(window, TimeWindow) else None)
-        self._pending = Waiting(Panes(1, 1), 1, len(self.scores) if timed else 0)
-        self._free: list[int] = []  # numbers of queries that are gone
-        self._arrived = 0
-        self._fed = 0  # rows that were released to the engines
-        self._closed = -FOREVER  # every window that ends here or before is answered
-        self._with_ids: bool | None = None
-        self._engines = {score: self._engine() for score in self.scores}
+        self._set_up(workload.model, workload.scores, delay)
+        self._check_open(workload.queries.values())
         for name, query in workload.queries.items():
             self._admit(name, query, workload.by[name], None)
         self._note_panes()
+
+    def _set_up(self, model: TopK, scores: tuple[str, ...], delay: Any) -> None:
+        """Begin without queries; ``model`` is what all queries have in common."""
+        self._model = model
+        self._counted = not isinstance(model.window, TimeWindow)
+        self.scores = scores
+        self.names: list[str] = []
+        self.queries: dict[str, TopK] = {}
+        self.by: dict[str, str] = {}
+        self._numbers: dict[str, int] = {}
+        self._since: dict[str, int | None] = {}
+        self._inlet = Inlet(model.window, delay, None)
+        self._free: list[int] = []  # numbers of queries that are gone
+        self._fed = 0  # rows that were released to the engines
+        self._closed = -FOREVER  # every window that ends here or before is answered
+        self._with_ids: bool | None = None
+        self._engines = {score: self._engine() for score in scores}
 
     def _engine(self) -> Sharing | Independent:
         changes = self._model.emit == "changes"
@@ -97,15 +98,20 @@ class WorkloadMonitor:
             )
 
     def _note_panes(self) -> None:
-        """Tell waiting rows the finest grid that holds all window bounds, and the largest k."""
+        """Tell waiting rows the finest grid that holds all window bounds, and the largest k.
+
+        By several scores more rows than the best by one of them may matter.
+        """
         windows = [query.window for query in self.queries.values()]
-        if not windows or self._counted:
+        waiting = self._inlet.waiting
+        waiting.k = None
+        if not windows or self._counted or len(self.scores) > 1:
             return
         first = getattr(windows[0], "offset", 0)
         lengths = [n for w in windows for n in (w.size, w.slide, getattr(w, "offset", 0) - first)]
         cell = math.gcd(*lengths)
-        self._pending.panes = Panes(cell, cell, first)
-        self._pending.k = max(query.k for query in self.queries.values())
+        waiting.panes = Panes(cell, cell, first)
+        waiting.k = max(query.k for query in self.queries.values())
 
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
         if self._free:
@@ -127,12 +133,17 @@ class WorkloadMonitor:
     @property
     def watermark(self) -> int | None:
         """Time before which no further row is expected (time windows), None before the first."""
-        return self._clock.known
+        return self._inlet.watermark.known
+
+    @property
+    def dropped(self) -> Dropped:
+        """Rows that were not ranked, by reason."""
+        return self._inlet.dropped
 
     @property
     def arrived(self) -> int:
         """Rows pushed so far."""
-        return self._arrived
+        return self._inlet.arrived
 
     def add(self, name: str, query: TopK, by: str | None = None) -> tuple[int, int] | None:
         """Add a query while the others go on; returns the bounds of its first window.
@@ -149,8 +160,9 @@ class WorkloadMonitor:
         if by not in self.scores:
             raise QueryError(f"query {name!r} ranks by {by!r}", f"one of {', '.join(self.scores)}")
         self._check_open([*self.queries.values(), query])
-        place = self._arrived if self._counted else max(self._closed, self._pending.pruned)
-        late = self._fed > 0 or self._pending.pruned > -FOREVER
+        pruned = self._inlet.waiting.pruned
+        place = self.arrived if self._counted else max(self._closed, pruned)
+        late = self._fed > 0 or pruned > -FOREVER
         self._admit(name, query, by, place if late else None)
         self._note_panes()
         return self._engines[by].first_complete(self._numbers[name]) if late else None
@@ -178,44 +190,28 @@ class WorkloadMonitor:
 
         Raises :class:`DataError` before anything is taken in.
         """
-        columns, nulls = self._columns(scores)
-        rows = len(columns[0])
+        rows, nulls = self._rows(scores)
+        if ids is not None:
+            rows = rows._replace(id=id_column(ids, rows.size))
+        inlet = self._inlet
         if self._counted:
-            if times is not None or watermark is not None:
-                raise DataError(
-                    "times or a watermark for count windows",
-                    "scores only",
-                    "use last(time=...) for time windows",
-                )
-            return self._push_counted(columns, nulls, ids, rows)
-        if rows and times is None:
-            raise DataError("no times", "a time per row", "push(scores, times=...)")
-        window = self._model.window
-        assert isinstance(window, TimeWindow)
-        none = np.empty(0, np.int64)
-        clock, missing = time_column(none if times is None else times, rows, window.unit)
-        numbers = (
-            np.arange(self._arrived, self._arrived + rows, dtype=np.int64)
-            if ids is None
-            else id_column(ids, rows)
-        )
-        until = None if watermark is None else moment(watermark, window.unit)
-        if until is not None and self._clock.delay is not None:
-            raise DataError(
-                "a watermark for a monitor with a delay", "one of them", "leave watermark out"
-            )
-        self._arrived += rows
-        self._wait(columns, nulls, numbers, clock, missing)
-        return self._close(self._clock.move(until))
+            inlet.check_counted(times, watermark)
+            return self._push_counted(rows, nulls)
+        rows, missing, until = inlet.placed(rows, times, watermark)
+        inlet.take(rows, nulls, missing)
+        return self._close(inlet.watermark.move(until))
 
     def finish(self) -> RankedByQuery:
         """Let the watermark pass everything: answer the windows that are still open.
 
         Time windows only; a count window that is not complete is never answered.
         """
-        return self._together([]) if self._counted else self._close(self._clock.move(FOREVER))
+        if self._counted:
+            return self._together([])
+        return self._close(self._inlet.watermark.move(FOREVER))
 
-    def _columns(self, scores: Any) -> tuple[list[Floats], list[Bools | None]]:
+    def _rows(self, scores: Any) -> tuple[Rows, tuple[Bools | None, ...]]:
+        """Rows with a column per score if there are several, and which scores are NULL."""
         given = scores
         if not isinstance(scores, Mapping):
             if len(self.scores) > 1:
@@ -230,110 +226,73 @@ class WorkloadMonitor:
             raise DataError(
                 f"no scores called {missing[0]!r}", f"a column for each of {', '.join(self.scores)}"
             )
-        found = [score_column(given[name], name) for name in self.scores]
-        rows = {len(column) for column, _ in found}
-        if len(rows) > 1:
+        pairs = [score_column(given[name], name) for name in self.scores]
+        columns = tuple(column for column, _ in pairs)
+        if len({len(column) for column in columns}) > 1:
             raise DataError("score columns of different lengths", "equal lengths")
-        return [column for column, _ in found], [null for _, null in found]
+        rows = Rows(columns[0], columns=columns if len(columns) > 1 else ())
+        return rows, tuple(null for _, null in pairs)
 
-    def _count_unranked(self, column: Floats, null: Bools | None, among: Bools | None) -> None:
-        """Count NULL and NaN scores, within ``among``."""
-        if not len(column) or not np.isnan(column.max()):  # a maximum tells of any NaN
-            return
-        unranked = np.isnan(column)
-        if among is not None:
-            unranked &= among
-        nulls = 0 if null is None else int(np.count_nonzero(null & unranked))
-        self.dropped.null_score += nulls
-        self.dropped.nan_score += int(np.count_nonzero(unranked)) - nulls
+    def _columns(self, rows: Rows) -> tuple[Floats, ...]:
+        """A column per score."""
+        return rows.columns if len(self.scores) > 1 else (rows.score,)
 
-    def _push_counted(
-        self, columns: list[Floats], nulls: list[Bools | None], ids: Any, rows: int
-    ) -> RankedByQuery:
-        given = None if ids is None else id_column(ids, rows)
-        if rows and self._with_ids is not None and self._with_ids != (given is not None):
+    def _push_counted(self, rows: Rows, nulls: tuple[Bools | None, ...]) -> RankedByQuery:
+        inlet, with_ids = self._inlet, rows.id is not None
+        if rows.size and self._with_ids is not None and self._with_ids != with_ids:
             raise DataError(
                 "ids in some batches and not in others", "ids always or never", "push ids always"
             )
-        if rows:
-            self._with_ids = given is not None
+        if rows.size:
+            self._with_ids = with_ids
+        columns = self._columns(rows)
         for column, null in zip(columns, nulls, strict=True):
-            self._count_unranked(column, null, None)
-        base, self._arrived = self._arrived, self._arrived + rows
-        self._fed = self._closed = self._arrived
-        found: list[Found] = []
+            inlet.count_unranked(column, null)
+        base, inlet.arrived = inlet.arrived, inlet.arrived + rows.size
+        self._fed = self._closed = inlet.arrived
+        answered: list[Found] = []
         seq: Ints | None = None
         for column, engine in zip(columns, self._engines.values(), strict=True):
             if isinstance(engine, Independent) and not engine.numbered:
-                found += engine.push_alone(column, given)
+                answered += engine.push_alone(column, rows.id)
                 continue
             if seq is None:
-                seq = np.arange(base, self._arrived, dtype=np.int64)
-            found += engine.push(column, seq, seq, seq if given is None else given, self._arrived)
-        return self._together(found)
-
-    def _wait(
-        self,
-        columns: list[Floats],
-        nulls: list[Bools | None],
-        ids: Ints,
-        times: Ints,
-        missing: Bools | None,
-    ) -> None:
-        """Let rows wait for the watermark; drop and count those that are late or without a time."""
-        keep = np.ones(len(ids), dtype=np.bool_)
-        if missing is not None:
-            self.dropped.null_time += int(missing.sum())
-            keep &= ~missing
-        late = self._clock.late(times, keep)
-        self.dropped.late += int(np.count_nonzero(late & keep))
-        keep &= ~late
-        for column, null in zip(columns, nulls, strict=True):
-            self._count_unranked(column, null, keep)
-        rows = np.flatnonzero(keep)
-        matrix = np.stack([column[rows] for column in columns], axis=1)
-        self._pending.add(columns[0][rows], ids[rows], times[rows], matrix)
-        if len(columns) == 1 and self.queries:  # by several scores more than the best may matter
-            self._pending.tidy()
+                seq = np.arange(base, inlet.arrived, dtype=np.int64)
+            ids = seq if rows.id is None else rows.id
+            answered += engine.push(column, seq, seq, ids, inlet.arrived)
+        return self._together(answered)
 
     def _close(self, until: int) -> RankedByQuery:
         """Answer the windows that end at or before the watermark."""
+        waiting = self._inlet.waiting
         if until <= self._closed:
+            waiting.settle()
             return self._together([])
-        _, ids, times, matrix = self._pending.release(until)
-        base = self._fed
-        self._fed += len(ids)
+        rows = waiting.release(until) or self._no_rows()
+        waiting.settle()
+        assert rows.id is not None
+        assert rows.time is not None
+        base, self._fed = self._fed, self._fed + rows.size
         self._closed = until
         seq = np.arange(base, self._fed, dtype=np.int64)
-        found: list[Found] = []
-        for at, engine in enumerate(self._engines.values()):
-            column = np.ascontiguousarray(matrix[:, at]) if len(matrix) else np.empty(0)
-            rows = np.flatnonzero(~np.isnan(column))
-            found += engine.push(column[rows], seq[rows], times[rows], ids[rows], until)
-        return self._together(found)
+        answered: list[Found] = []
+        for column, engine in zip(self._columns(rows), self._engines.values(), strict=True):
+            part = slice(None) if len(self.scores) == 1 else np.flatnonzero(column == column)
+            answered += engine.push(column[part], seq[part], rows.time[part], rows.id[part], until)
+        return self._together(answered)
 
-    def _together(self, found: list[Found]) -> RankedByQuery:
-        names = tuple(self.names)
-        return in_order(
-            [RankedByQuery(names, query, ranked) for query, ranked in found],
-            names,
-            self._nothing(),
-        )
-
-    def _nothing(self) -> Ranked:
+    def _no_rows(self) -> Rows:
         none = np.empty(0, np.int64)
-        changes = none if self._model.emit == "changes" else None
-        return Ranked(
-            none,
-            none,
-            np.zeros(1, np.int64),
-            np.empty(0),
-            none,
-            None if self._counted else none,
-            changes,
-            changes,
-            self._timed,
-        )
+        columns = tuple(np.empty(0) for _ in self.scores) if len(self.scores) > 1 else ()
+        return Rows(np.empty(0), none, none, columns)
+
+    def _together(self, answered: list[Found]) -> RankedByQuery:
+        names = tuple(self.names)
+        nothing = Ranked.empty(self._model.emit == "changes", self._timed)
+        if self._counted:
+            nothing = replace(nothing, time=None)
+        parts = [RankedByQuery(names, query, ranked) for query, ranked in answered]
+        return in_order(parts, names, nothing)
 
     def kept(self) -> dict[str, Ints]:
         """Sequence numbers of the rows that may still win, for each score."""
@@ -341,56 +300,35 @@ class WorkloadMonitor:
 
     def state_bytes(self) -> int:
         """Bytes of memory that the states of the engines, and waiting rows, occupy."""
-        waiting = len(self._pending) * 8 * (3 + len(self.scores))
+        waiting = len(self._inlet.waiting) * 8 * (3 + len(self.scores))
         return waiting + sum(engine.state_bytes() for engine in self._engines.values())
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
-        self._pending.gather()
-        pending = self._pending
-        arrays: dict[str, Any] = {
-            "pending.score": pending.score,
-            "pending.id": pending.id,
-            "pending.time": pending.time,
-            "pending.attributes": pending.attributes,
+        header = {
+            "family": "workload",
+            "algorithm": self.algorithm,
+            "alone": self._alone,
+            "names": self.names,
+            "scores": list(self.scores),
+            "queries": [
+                [self._numbers[name], name, self.by[name], self._since[name], describe(query)]
+                for name, query in self.queries.items()
+            ],
+            "model": describe(self._model),
+            "fed": self._fed,
+            "closed": self._closed,
+            "with_ids": self._with_ids,
+            "free": self._free,
         }
-        headers = []
-        for at, engine in enumerate(self._engines.values()):
-            header, own = engine.snapshot()
-            headers.append(header)
-            arrays |= {f"engine.{at}.{name}": array for name, array in own.items()}
-        return snapshots.dump(
-            {
-                "family": "workload",
-                "algorithm": self.algorithm,
-                "alone": self._alone,
-                "names": self.names,
-                "scores": list(self.scores),
-                "queries": [
-                    [self._numbers[name], name, self.by[name], self._since[name], describe(query)]
-                    for name, query in self.queries.items()
-                ],
-                "model": describe(self._model),
-                "engines": headers,
-                "delay": self._clock.delay,
-                "watermark": self._clock.at,
-                "newest": self._clock.newest,
-                "arrived": self._arrived,
-                "fed": self._fed,
-                "closed": self._closed,
-                "with_ids": self._with_ids,
-                "free": self._free,
-                "pruned": self._pending.pruned,
-                "worth_pruning": self._pending.worth_pruning,
-                "dropped": dataclasses.asdict(self.dropped),
-            },
-            arrays,
-        )
+        engines = self._engines.values()
+        parts: dict[str, Saved] = {f"engine{at}": e.snapshot() for at, e in enumerate(engines)}
+        return dump(*join(header, {"inlet": self._inlet.saved(), **parts}))
 
     @classmethod
     def restore(cls, data: bytes) -> WorkloadMonitor:
         """A monitor that goes on where :meth:`snapshot` was taken."""
-        header, arrays = snapshots.load(data)
+        header, arrays = load(data)
         if header.get("family") != "workload":
             raise SnapshotError(
                 f"a snapshot of family {header.get('family')!r}",
@@ -398,41 +336,21 @@ class WorkloadMonitor:
                 "restore it elsewhere",
             )
         monitor = cls.__new__(cls)
-        monitor._restore(header, arrays)
+        monitor._restored(header, arrays)
         return monitor
 
-    def _restore(self, header: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self._model = query_of(header["model"])
-        self._counted = not isinstance(self._model.window, TimeWindow)
+    def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self.algorithm, self._alone = header["algorithm"], header["alone"]
-        self.scores = tuple(header["scores"])
-        self.dropped = Dropped(**header["dropped"])
-        self._clock = Watermark(header["delay"])
-        self._clock.at, self._clock.newest = header["watermark"], header["newest"]
-        self._arrived, self._fed = header["arrived"], header["fed"]
-        self._closed, self._with_ids = header["closed"], header["with_ids"]
-        pending = Waiting(Panes(1, 1), 1, 0)
-        pending.score, pending.id = arrays["pending.score"], arrays["pending.id"]
-        pending.time = arrays["pending.time"]
-        pending.attributes = arrays["pending.attributes"]
-        pending.pruned, pending.worth_pruning = header["pruned"], header["worth_pruning"]
-        pending.adopt()
-        self._pending = pending
-        self._free = list(header["free"])
-        self.names = list(header["names"])
-        self._numbers, self._since, self.queries, self.by = {}, {}, {}, {}
-        self._engines = {score: self._engine() for score in self.scores}
-        for number, name, by, since, found in header["queries"]:
-            query = query_of(found)
+        self._set_up(FAMILY.described(header["model"]), tuple(header["scores"]), None)
+        self._fed, self._closed = header["fed"], header["closed"]
+        self._with_ids = header["with_ids"]
+        self._free, self.names = list(header["free"]), list(header["names"])
+        for number, name, by, since, described in header["queries"]:
+            query = FAMILY.described(described)
             self._engines[by].add(number, query, since)
             self._numbers[name], self._since[name] = number, since
             self.queries[name], self.by[name] = query, by
         self._note_panes()
-        for at, (engine, own) in enumerate(
-            zip(self._engines.values(), header["engines"], strict=True)
-        ):
-            prefix = f"engine.{at}."
-            engine.restore(
-                own,
-                {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)},
-            )
+        self._inlet.restored(*part("inlet", header, arrays))
+        for at, engine in enumerate(self._engines.values()):
+            engine.restore(*part(f"engine{at}", header, arrays))

@@ -141,7 +141,7 @@ class Sharing:
         self.schedule.settle()
         arrays["opened"] = self.schedule.opened
         if self.changes is not None:
-            arrays |= self.changes.arrays()
+            arrays |= {f"changes.{name}": v for name, v in self.changes.saved()[1].items()}
         return {"closed": self.schedule.closed}, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -155,4 +155,5 @@ class Sharing:
         self.schedule.opened = arrays["opened"]
         self.schedule.closed = header["closed"]
         if self.changes is not None:
-            self.changes.adopt(arrays)
+            mine = {n[8:]: v for n, v in arrays.items() if n.startswith("changes.")}
+            self.changes.restored({}, mine)

@@ -103,7 +103,7 @@ class KeyedKept:
         from skyband.dominating.monitor import DominatingMonitor
         from skyband.spark.dominating.points import Points
 
-        monitor = DominatingMonitor(self.query, self.algorithm)  # type: ignore[arg-type]
+        monitor = DominatingMonitor(self.query, self.algorithm)
         width = len(self.types)
         return Points(self.query, monitor, [], [[] for _ in range(width)])
 
@@ -115,7 +115,7 @@ class KeyedKept:
         check_version(value[0])
         monitor = DominatingMonitor.restore(
             bytes(value[3]),
-            self.query,  # type: ignore[arg-type]
+            self.query,
         )
         ids, *kept = (list(column) for column in value[4:])
         return Points(self.query, monitor, ids, kept, value[2])

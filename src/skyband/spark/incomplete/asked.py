@@ -118,7 +118,7 @@ class IncompleteAsked:
         if self.algorithm != "auto" or self.options:
             from skyband.incomplete.monitor import IncompleteMonitor
 
-            IncompleteMonitor(query, self.algorithm, options=self.options)  # type: ignore[arg-type]
+            IncompleteMonitor(query, self.algorithm, options=self.options)
 
     @property
     def drainable(self) -> bool:

@@ -46,7 +46,7 @@ class IncompleteEngine:
         """A monitor from its snapshot."""
         from skyband.incomplete.monitor import IncompleteMonitor
 
-        found: Any = IncompleteMonitor.restore(data, self.query)  # type: ignore[arg-type]
+        found: Any = IncompleteMonitor.restore(data, self.query)
         monitor: IncompleteMonitor = found
         return monitor
 

@@ -16,6 +16,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.engine.adapter import Adapter, AnyMonitor
 from skyband.engine.results import Ranked
 from skyband.incomplete.query import TopKIncomplete
 from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
@@ -24,7 +25,6 @@ from skyband.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from skyband.order import Ints
-    from skyband.topk.monitor import Monitor
 
 _ROWS = "key bigint, place bigint, row bigint, object bigint, value double, stream bigint"
 
@@ -54,20 +54,15 @@ def incomplete_windows(
     return by_key(rows.withColumn("stream", F.col("stream").cast("double")), plain, answer, out)
 
 
-def _kind(options: Mapping[str, Any] | None) -> Callable[..., Monitor]:
+def _kind(options: Mapping[str, Any] | None) -> Callable[..., AnyMonitor]:
     from skyband.incomplete.monitor import IncompleteMonitor
 
-    class FileRows(IncompleteMonitor):
-        """Takes values and stream numbers as the columns of one matrix."""
+    return partial(Adapter, IncompleteMonitor, _columns, options=options)
 
-        def push(  # type: ignore[override]
-            self, rows: Any, *, ids: Any, times: Any = None, watermark: Any = None
-        ) -> Ranked:
-            """Take in the rows of some objects."""
-            values, streams = np.ascontiguousarray(rows[:, 0]), rows[:, 1].astype(np.int64)
-            return super().push(ids, streams, values, times=times, watermark=watermark)
 
-    return partial(FileRows, options=options)
+def _columns(rows: Any, ids: Any) -> tuple[Any, ...]:
+    """What an :class:`IncompleteMonitor` takes, of a matrix of values and stream numbers."""
+    return ids, rows[:, 1].astype(np.int64), np.ascontiguousarray(rows[:, 0])
 
 
 def _by_shards(

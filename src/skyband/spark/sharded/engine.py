@@ -16,7 +16,7 @@ from skyband.order import Ints
 from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.topk.monitor import Monitor
+    from skyband.engine.monitor import Monitor
 
 SLIDE = 1 << 28
 """The slide of the engine: a pane has room for half as many rows."""
@@ -36,14 +36,19 @@ class Engine(Protocol):
     def changes(self) -> bool:
         """Whether changes are reported, not whole rankings."""
 
-    def new(self) -> Monitor:
+    def new(self) -> Monitor[Any]:
         """A monitor that has seen nothing."""
 
-    def restore(self, data: bytes) -> Monitor:
+    def restore(self, data: bytes) -> Monitor[Any]:
         """A monitor from its snapshot."""
 
     def push(
-        self, monitor: Monitor, ids: Ints, times: Ints, columns: list[NDArray[Any]], watermark: int
+        self,
+        monitor: Monitor[Any],
+        ids: Ints,
+        times: Ints,
+        columns: list[NDArray[Any]],
+        watermark: int,
     ) -> Ranked:
         """Hand rows to a monitor, and what was collected besides ids and times of them."""
 

@@ -6,7 +6,8 @@ key, or for changes, rows go to the local engine in Python workers, key by key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.engine.adapter import Adapter, AnyMonitor
 from skyband.engine.results import Ranked
 from skyband.spark.ranked_file import Staged, answerer, are_moments, by_key, read_ranks, uri
 from skyband.spark.top_k import top_k
@@ -22,7 +24,6 @@ from skyband.windows import CountWindow
 
 if TYPE_CHECKING:
     from skyband.order import Ints
-    from skyband.totals.monitor import TotalsMonitor
 
 _ROWS = "key bigint, place bigint, row bigint, object bigint, value double"
 
@@ -44,20 +45,15 @@ def totals_windows(
     return by_key(rows, plain, answerer(plain, "auto", ("value",), _kind, "object"), out)
 
 
-def _kind() -> type[TotalsMonitor]:
+def _kind() -> Callable[..., AnyMonitor]:
     from skyband.totals.monitor import TotalsMonitor
 
-    class FileRows(TotalsMonitor):
-        """Takes values as the column of a matrix."""
+    return partial(Adapter, TotalsMonitor, _columns)
 
-        def push(  # type: ignore[override]
-            self, rows: Any, *, ids: Any, times: Any = None, watermark: Any = None
-        ) -> Ranked:
-            """Take in the rows of some keys."""
-            values = np.ascontiguousarray(rows[:, 0])
-            return super().push(ids, values, times=times, watermark=watermark)
 
-    return FileRows
+def _columns(rows: Any, ids: Any) -> tuple[Any, ...]:
+    """What a :class:`TotalsMonitor` takes, of a matrix of values."""
+    return ids, np.ascontiguousarray(rows[:, 0])
 
 
 def _by_shards(rows: DataFrame, query: TopKTotals, out: Path) -> Iterator[tuple[Ints, Ranked]]:

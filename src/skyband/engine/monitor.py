@@ -1,0 +1,370 @@
+"""The life of a batch, whatever the family: take rows, close steps, run the algorithm, report."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar, Generic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skyband.engine.changes import Changes
+from skyband.engine.columns import Dropped
+from skyband.engine.family import Family, Q
+from skyband.engine.ids import Ids
+from skyband.engine.inlet import Inlet
+from skyband.engine.plan import Plan, Setting
+from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
+from skyband.engine.snapshot import Saved, describe, dump, join, load, part, require_same
+from skyband.engine.steps import Steps, TimeSteps, count_steps
+from skyband.engine.watermark import FOREVER
+from skyband.errors import DataError, QueryError, SnapshotError
+from skyband.order import Bools, Ints
+from skyband.windows import CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from skyband.engine.algorithm import Algorithm
+    from skyband.kernels.emission import Out
+
+
+class Monitor(ABC, Generic[Q]):
+    """Answers one continuous query over the rows that are pushed into it.
+
+    A family's monitor derives from this: its ``push`` makes :class:`Rows` of what people push and
+    hands them to :meth:`_take`.
+
+    Parameters: the query; the algorithm (``"auto"`` lets the planner choose); for time windows an
+    optional ``delay``: with it the watermark follows the newest time at that distance, without it
+    the caller passes ``watermark=`` to ``push``. ``options`` are the algorithm's own. ``steps``
+    replaces the arithmetic of time windows, for those who lay several streams one after another.
+    """
+
+    family: ClassVar[Family[Any]]
+
+    def __init__(
+        self,
+        query: Q,
+        algorithm: str = "auto",
+        *,
+        delay: Any = None,
+        options: Mapping[str, Any] | None = None,
+        steps: TimeSteps | None = None,
+    ) -> None:
+        family = self.family
+        self.query: Q = family.check(query)
+        if options is not None and not isinstance(options, Mapping):
+            raise QueryError(
+                f"options are {options!r}", "options by name", "write options={'name': value}"
+            )
+        self._options = dict(options or {})
+        self._inlet = Inlet(query.window, delay, query.k if family.prunes else None, self._ties())
+        self._panes = self._inlet.waiting.panes
+        self.plan: Plan = family.plan(query, algorithm, self._options)
+        self._algorithm = self._new_algorithm()
+        timed = isinstance(query.window, TimeWindow)
+        self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
+        self._ids: Ids | None = Ids(timed=True) if timed else None
+        told_by_engine = query.emit == "changes" and family.changes != "kernel"
+        self._changes = Changes(by_place=family.changes == "id") if told_by_engine else None
+
+    def _ties(self) -> Any:
+        """How rows of equal time follow each other."""
+        return self.family.ties
+
+    def _new_algorithm(self) -> Algorithm:
+        """The planned algorithm; it has seen nothing yet."""
+        built: Algorithm = self.family.build(self.plan, self._setting(), self.query)
+        return built
+
+    def _setting(self) -> Setting:
+        """What the algorithm must know of the query."""
+        query, window = self.query, self.query.window
+        counted = isinstance(window, CountWindow)
+        return Setting(
+            k=min(query.k, window.size) if counted else query.k,
+            size=window.size,
+            slide=window.slide,
+            counted=counted,
+            changes=query.emit == "changes" and self.family.changes == "kernel",
+            options=self._options,
+        )
+
+    @property
+    def algorithm(self) -> Algorithm:
+        """The algorithm at work."""
+        return self._algorithm
+
+    @property
+    def dropped(self) -> Dropped:
+        """Rows that were not ranked, by reason."""
+        return self._inlet.dropped
+
+    @property
+    def watermark(self) -> int | None:
+        """Time before which no further row is expected (time windows), None before the first."""
+        return self._inlet.watermark.known
+
+    @property
+    def delay(self) -> int | None:
+        """How far the watermark stays behind the newest time, None if the caller moves it."""
+        return self._inlet.watermark.delay
+
+    @property
+    def arrived(self) -> int:
+        """Rows pushed so far."""
+        return self._inlet.arrived
+
+    def finish(self) -> Ranked:
+        """Let the watermark pass everything: answer the windows that are still open.
+
+        Time windows only; a count window that is not complete is never answered.
+        """
+        if isinstance(self.query.window, CountWindow):
+            return Ranked.empty(self.query.emit == "changes", False)
+        return self._close(FOREVER)
+
+    def _take(self, rows: Rows, null: Bools | None, times: Any, watermark: Any) -> Ranked:
+        """Take in a batch and return the windows that it completes.
+
+        ``rows`` have scores, columns of the family and perhaps ids; ``null`` says which scores are
+        NULL. Raises :class:`DataError` before anything is taken in.
+        """
+        inlet = self._inlet
+        if isinstance(self.query.window, CountWindow):
+            inlet.check_counted(times, watermark)
+            return self._take_counted(rows, null)
+        rows, missing, until = inlet.placed(rows, times, watermark)
+        inlet.take(rows, (null,), missing)
+        return self._close(until)
+
+    def _take_counted(self, rows: Rows, null: Bools | None) -> Ranked:
+        window, inlet = self.query.window, self._inlet
+        assert isinstance(window, CountWindow)
+        self._check_ids(rows)
+        steps = count_steps(self._panes, inlet.arrived, rows.size, window.full)
+        self._before(rows, steps)
+        algorithm = self._algorithm
+        in_passing = algorithm.counts_unranked
+        if not in_passing:
+            inlet.count_unranked(rows.score, null)
+        before = algorithm.unranked if in_passing else 0
+        inlet.arrived += rows.size
+        ranked = self._feed(rows, steps)
+        if in_passing:
+            nulls = 0 if null is None else int(np.count_nonzero(null))
+            inlet.count_reasons(nulls, self._algorithm.unranked - before - nulls)
+        return ranked
+
+    def _check_ids(self, rows: Rows) -> None:
+        """Refuse rows of a count window with ids after rows without, or the other way round."""
+        if rows.id is not None and self._ids is None:
+            if self._inlet.arrived:
+                raise DataError(
+                    "ids after a batch without ids",
+                    "ids always or never",
+                    "push ids from the start",
+                )
+            self._ids = Ids(timed=False)
+        elif rows.id is None and self._ids is not None and rows.size:
+            raise DataError("no ids after a batch with ids", "ids always or never", "push ids")
+
+    def _before(self, rows: Rows, steps: Steps) -> None:
+        """Rows were accepted and are about to be fed: a family may choose its algorithm now."""
+
+    def _close(self, until: int | None) -> Ranked:
+        """Advance the watermark and answer the windows that end at or before it."""
+        inlet, panes = self._inlet, self._panes
+        closed = panes.first_window(inlet.watermark.move(until)) - 1
+        if self._steps.done is not None and closed <= self._steps.done:
+            inlet.waiting.settle()
+            return Ranked.empty(self.query.emit == "changes", self._timed)
+        rows = inlet.waiting.release(panes.end(closed)) or self._no_rows()
+        inlet.waiting.settle()
+        assert rows.time is not None
+        steps = self._steps.cut(rows.time, closed)
+        self._before(rows, steps)
+        return self._feed(rows, steps)
+
+    def _no_rows(self) -> Rows:
+        """An empty batch of a time window."""
+        none = np.empty(0, np.int64)
+        return Rows(np.empty(0), none, none)
+
+    def _feed(self, rows: Rows, steps: Steps) -> Ranked:
+        """Hand rows in sequence to the algorithm and give its answers ids and times."""
+        if self._ids is not None and rows.id is not None:
+            self._ids.admit(rows)
+        answers = self._algorithm.push(rows, steps)
+        ranked = self._ranked(answers, steps)
+        if self._ids is not None:
+            dense = self._algorithm.keeps_window and self._changes is None
+            self._ids.settle(
+                self._first_reportable(steps) if dense else 0, None if dense else self.kept
+            )
+        return ranked
+
+    def _first_reportable(self, steps: Steps) -> int:
+        """The oldest object that an algorithm that keeps the window may report from now on."""
+        reported = self._algorithm.reported()
+        first = int(steps.first[-1]) if len(steps.first) else 0
+        return min(first, int(reported.min(initial=first)))
+
+    @property
+    def _timed(self) -> bool:
+        window = self.query.window
+        return isinstance(window, TimeWindow) and window.unit == "us"
+
+    def _ranked(self, answers: Out, steps: Steps) -> Ranked:
+        """Answers of the algorithm, with bounds, ids and times, whole or as changes."""
+        panes = self._panes
+        emit = steps.emit
+        size = int(answers.rows.size[0])
+        seq, score = answers.rows.seq[:size], answers.rows.score[:size]
+        score += 0.0  # -0.0 becomes 0.0
+        end = panes.offset + steps.window[emit] * panes.slide
+        start = end - panes.size
+        if isinstance(self.query.window, CountWindow):
+            start = np.maximum(start, 0)
+        ids, times = (seq, None) if self._ids is None else self._ids.lookup(seq)
+        by_kernel = self._algorithm.setting.changes
+        whole = Ranked(
+            window_start=start,
+            window_end=end,
+            offsets=np.concatenate([[0], answers.upto[emit]]),
+            score=score,
+            id=ids,
+            time=times,
+            ranks=answers.rank[:size] if by_kernel else None,
+            previous_rank=answers.previous[:size] if by_kernel else None,
+            timed=self._timed,
+        )
+        return self._changed(self._annotated(whole, steps), seq)
+
+    def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
+        """Windows with what a family says about them besides."""
+        del steps
+        return ranked
+
+    def _changed(self, ranked: Ranked, seq: Ints) -> Ranked:
+        """Whole rankings as changes, where the engine compares them."""
+        if self._changes is None:
+            return ranked
+        number = seq if self.family.changes == "row" else ranked.id
+        place = seq if ranked.time is None else ranked.time
+        changed = self._changes.of_windows(
+            [0] * len(ranked), ranked.offsets, (ranked.score, number, place, ranked.id)
+        )
+        score, _, at, ids = changed.columns
+        return replace(
+            ranked,
+            offsets=changed.offsets,
+            score=score,
+            id=ids,
+            time=None if ranked.time is None else at,
+            ranks=changed.ranks,
+            previous_rank=changed.previous,
+        )
+
+    def kept(self) -> Ints:
+        """Arrival numbers of the rows by which objects may still be reported, ascending."""
+        parts = [self._algorithm.kept(), self._algorithm.reported()]
+        if self._changes is not None and self.family.changes == "row":
+            parts += [numbers for _, numbers, _, _ in self._changes.reported.values()]
+        present = [numbers for numbers in parts if len(numbers)]
+        return np.unique(np.concatenate(present)) if len(present) > 1 else parts[0]
+
+    def forget(self) -> None:
+        """Let go at once of what can no longer be reported, for a smaller snapshot."""
+        if self._ids is not None:
+            self._ids.forget(self.kept())
+
+    def reportable(self) -> tuple[Ints, Ints]:
+        """Ids and times of the rows by which objects may still be reported (time windows)."""
+        assert self._ids is not None, "rows of time windows have ids and times"
+        known_ids, known_times = self._ids.lookup(self.kept())
+        waiting = self._inlet.waiting.rows()  # what waits for the watermark will be there, too
+        assert known_times is not None
+        assert waiting.id is not None
+        assert waiting.time is not None
+        ids, times = [known_ids, waiting.id], [known_times, waiting.time]
+        if self._changes is not None:
+            for _, _, place, reported in self._changes.reported.values():
+                ids.append(reported)
+                times.append(place)
+        return np.concatenate(ids), np.concatenate(times)
+
+    def counters(self) -> dict[str, float]:
+        """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""
+        return self.algorithm.counters()
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the algorithm's state occupies."""
+        return self._algorithm.state_bytes()
+
+    def explain(self) -> str:
+        """The query, the algorithm and the reasons for it, in words."""
+        return f"{self.query}\n{self.plan}"
+
+    def _saved(self) -> Saved:
+        """What the family's monitor keeps besides."""
+        return {}, {}
+
+    def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Take back what :meth:`_saved` gave."""
+
+    def snapshot(self) -> bytes:
+        """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
+        header = {
+            "family": self.family.name,
+            "algorithm": self.plan.algorithm,
+            "reasons": list(self.plan.reasons),
+            "query": describe(self.query),
+            "options": self._options,
+            "with_ids": self._ids is not None,
+        }
+        parts = {
+            "inlet": self._inlet.saved(),
+            "steps": self._steps.saved(),
+            "algorithm_state": self._algorithm.saved(),
+            "family_state": self._saved(),
+        }
+        if self._ids is not None:
+            parts["ids"] = self._ids.saved()
+        if self._changes is not None:
+            parts["changes"] = self._changes.saved()
+        return dump(*join(header, parts))
+
+    @classmethod
+    def restore(cls, data: bytes, query: Q | None = None) -> Self:
+        """A monitor that goes on where :meth:`snapshot` was taken.
+
+        With ``query`` the snapshot must be of that very query; otherwise
+        :class:`SnapshotError` names what differs.
+        """
+        header, arrays = load(data)
+        if header.get("family") != cls.family.name:
+            raise SnapshotError(
+                f"a snapshot of family {header.get('family')!r}",
+                f"{cls.family.name!r}",
+                "restore it elsewhere",
+            )
+        if query is not None:
+            require_same(header["query"], describe(query))
+        monitor = cls(
+            cls.family.described(header["query"]), header["algorithm"], options=header["options"]
+        )
+        monitor.plan = Plan(header["algorithm"], tuple(header["reasons"]))
+        monitor._inlet.restored(*part("inlet", header, arrays))
+        monitor._steps.restored(*part("steps", header, arrays))
+        monitor._restored(*part("family_state", header, arrays))
+        monitor._algorithm.restored(*part("algorithm_state", header, arrays))
+        if header["with_ids"]:
+            monitor._ids = Ids.restored(*part("ids", header, arrays))
+        if monitor._changes is not None:
+            monitor._changes.restored(*part("changes", header, arrays))
+        return monitor
