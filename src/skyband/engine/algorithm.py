@@ -103,7 +103,7 @@ class Algorithm(ABC):
             self._most = max(self._most, int(steps.base[0]) + rows.size - first)
             bound = self._most
         most = setting.k if setting.changes else min(setting.k, max(bound, 1))
-        target = out(len(steps.stop), int(steps.emit.sum()), most, setting.changes)
+        target = out(len(steps.stop), int(np.count_nonzero(steps.emit)), most, setting.changes)
         if type(self) in _COMPILED:
             return self._advance(rows, steps, target)
         with first_use(self.name):

@@ -46,6 +46,10 @@ class Dropped:
 
 def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | None]:
     """A column of scores as float64 with NULL as NaN, and where it is NULL (None: nowhere)."""
+    if type(values) is np.ndarray and values.dtype == np.float64 and values.ndim == 1:
+        flags = values.flags  # kernels are compiled for contiguous, writable arrays only
+        if flags.c_contiguous and flags.writeable:
+            return values, None
     array, null = _plain(values, what)
     if array.dtype == np.bool_ or not np.issubdtype(array.dtype, np.number):
         raise DataError(
@@ -70,6 +74,8 @@ def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | Non
 
 def id_column(values: Any, rows: int) -> Ints:
     """A column of ids as int64."""
+    if type(values) is np.ndarray and values.dtype == np.int64 and values.shape == (rows,):
+        return values
     array, null = _plain(values, "ids")
     if len(array) != rows:
         raise DataError(f"{len(array)} ids for {rows} rows", "one id per row", "push equal lengths")

@@ -125,7 +125,7 @@ class Monitor(ABC, Generic[Q]):
         Time windows only; a count window that is not complete is never answered.
         """
         if isinstance(self.query.window, CountWindow):
-            return Ranked.empty(self.query.emit == "changes", False)
+            return Ranked.empty(self.query.window, self.query.emit == "changes")
         return self._close(FOREVER)
 
     def _take(self, rows: Rows, null: Bools | None, times: Any, watermark: Any) -> Ranked:
@@ -182,7 +182,7 @@ class Monitor(ABC, Generic[Q]):
         closed = panes.first_window(inlet.watermark.move(until)) - 1
         if self._steps.done is not None and closed <= self._steps.done:
             inlet.waiting.settle()
-            return Ranked.empty(self.query.emit == "changes", self._timed)
+            return Ranked.empty(self.query.window, self.query.emit == "changes")
         rows = inlet.waiting.release(panes.end(closed)) or self._no_rows()
         inlet.waiting.settle()
         assert rows.time is not None
@@ -222,20 +222,24 @@ class Monitor(ABC, Generic[Q]):
     def _ranked(self, answers: Out, steps: Steps) -> Ranked:
         """Answers of the algorithm, with bounds, ids and times, whole or as changes."""
         panes = self._panes
-        emit = steps.emit
         size = int(answers.rows.size[0])
         seq, score = answers.rows.seq[:size], answers.rows.score[:size]
         score += 0.0  # -0.0 becomes 0.0
-        end = panes.offset + steps.window[emit] * panes.slide
+        window = steps.window[steps.emit]
+        offsets = np.zeros(len(window) + 1, np.int64)
+        offsets[1:] = answers.upto[steps.emit]
+        end = window * panes.slide
+        if panes.offset:
+            end += panes.offset
         start = end - panes.size
-        if isinstance(self.query.window, CountWindow):
-            start = np.maximum(start, 0)
+        if isinstance(self.query.window, CountWindow) and len(start) and start[0] < 0:
+            np.maximum(start, 0, out=start)
         ids, times = (seq, None) if self._ids is None else self._ids.lookup(seq)
         by_kernel = self._algorithm.setting.changes
         whole = Ranked(
             window_start=start,
             window_end=end,
-            offsets=np.concatenate([[0], answers.upto[emit]]),
+            offsets=offsets,
             score=score,
             id=ids,
             time=times,
@@ -319,6 +323,7 @@ class Monitor(ABC, Generic[Q]):
 
     def snapshot(self) -> bytes:
         """The whole state as bytes; :meth:`restore` goes on from them bit for bit."""
+        family_state = self._saved()
         header = {
             "family": self.family.name,
             "algorithm": self.plan.algorithm,
@@ -331,7 +336,7 @@ class Monitor(ABC, Generic[Q]):
             "inlet": self._inlet.saved(),
             "steps": self._steps.saved(),
             "algorithm_state": self._algorithm.saved(),
-            "family_state": self._saved(),
+            "family_state": family_state,
         }
         if self._ids is not None:
             parts["ids"] = self._ids.saved()

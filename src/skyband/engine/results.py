@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.order import Bools, Floats, Ints
+from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,11 +71,13 @@ class Ranked:
     accuracy: Floats | None = None
 
     @classmethod
-    def empty(cls, changes: bool, timed: bool) -> Ranked:
+    def empty(cls, window: Window, changes: bool) -> Ranked:
         """No window at all."""
         none = np.empty(0, np.int64)
+        time = none if isinstance(window, TimeWindow) else None
         ranks = none if changes else None
-        return cls(none, none, np.zeros(1, np.int64), np.empty(0), none, none, ranks, ranks, timed)
+        timed = isinstance(window, TimeWindow) and window.unit == "us"
+        return cls(none, none, np.zeros(1, np.int64), np.empty(0), none, time, ranks, ranks, timed)
 
     def __len__(self) -> int:
         return len(self.window_start)

@@ -44,6 +44,7 @@ class Steps(NamedTuple):
 
 
 _NONE = np.empty(0, dtype=np.int64)
+_YES, _NO = np.array([True]), np.array([False])
 _MOST = 100_000_000  # windows that one batch may complete
 
 
@@ -54,6 +55,22 @@ def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
     """
     first = arrived // panes.slide + 1
     last = -(-(arrived + rows) // panes.slide)
+    if first == last:  # small batches are many: no more arrays than needed
+        end = first * panes.slide
+        stop = min(end - arrived, rows)
+        rest = panes.size % panes.slide
+        split = min(max(end - rest - arrived, 0), stop) if rest else stop
+        numbers = np.array([[stop], [split], [first], [max(end - panes.size, 0)], [arrived]])
+        complete = end <= arrived + rows and not (full and end < panes.size)
+        return Steps(
+            numbers[0],
+            numbers[1],
+            numbers[2],
+            numbers[3],
+            _YES if complete else _NO,
+            _NONE,
+            numbers[4],
+        )
     window = np.arange(first, last + 1, dtype=np.int64)
     end = window * panes.slide
     rest = panes.size % panes.slide

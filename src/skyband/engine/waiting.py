@@ -63,20 +63,20 @@ class Waiting:
         """
         if not rows.size:
             return
-        if self._in_sequence:
-            before = self._parts[-1].take(slice(-1, None)) if self._parts else None
-            self._in_sequence = ordered and self._follows(before, rows)
-        self._parts.append(rows)
         self._borrowed = True
+        if ordered and not self._ties_in_sequence(rows):
+            rows, self._borrowed = self._with_ties_sorted(rows), False
+        if self._in_sequence:
+            self._in_sequence = ordered and self._follows(rows)
+        self._parts.append(rows)
 
-    def _follows(self, before: Rows | None, rows: Rows) -> bool:
-        """Whether rows with ordered times are in sequence, and follow the newest that wait."""
-        if before is not None:
-            joint = Rows.joined([before, rows.take(slice(0, 1))])
-            assert joint.time is not None
-            if joint.time[1] < joint.time[0] or not self._ties_in_sequence(joint):
-                return False
-        return self._ties_in_sequence(rows)
+    def _follows(self, rows: Rows) -> bool:
+        """Whether rows follow the newest that wait."""
+        if not self._parts:
+            return True
+        joint = Rows.joined([self._parts[-1].take(slice(-1, None)), rows.take(slice(0, 1))])
+        assert joint.time is not None
+        return bool(joint.time[1] >= joint.time[0]) and self._ties_in_sequence(joint)
 
     def _ties_in_sequence(self, rows: Rows) -> bool:
         """Whether rows of equal times stand as the tie breakers say. O(rows)."""
@@ -93,6 +93,19 @@ class Waiting:
                 return False
             tied = tied[later == earlier]
         return True
+
+    def _with_ties_sorted(self, rows: Rows) -> Rows:
+        """A copy of rows whose times are in order, with rows of equal times in sequence."""
+        assert rows.time is not None
+        shared = rows.time[1:] == rows.time[:-1]
+        tied = np.flatnonzero(np.append(shared, False) | np.append(False, shared))
+        some = rows.take(tied)
+        assert some.time is not None
+        order = sequence(some.time, self.ties(some))
+        rows = rows.copied()
+        for column, values in zip(_columns(rows), _columns(some), strict=True):
+            column[tied] = values[order]
+        return rows
 
     def settle(self) -> None:
         """Copy what is still the caller's, and drop rows that cannot be answers if it pays."""
@@ -125,12 +138,16 @@ class Waiting:
             return None
         if self._in_sequence:
             return due if self.k is None else best_of_panes(due, self.panes, self.k, True)
+        self._in_sequence = len(self) <= due.size
+        if self._in_sequence and self._parts:  # so that rows in order which follow are not sorted
+            self._parts = [self._sorted(self.rows())]
         if self.k is not None:
             due = best_of_panes(due, self.panes, self.k, False)
-        assert due.time is not None
-        if not self._parts:
-            self._in_sequence = True
-        return due.take(sequence(due.time, self.ties(due)))
+        return self._sorted(due)
+
+    def _sorted(self, rows: Rows) -> Rows:
+        assert rows.time is not None
+        return rows.take(sequence(rows.time, self.ties(rows)))
 
     def _due_in_sequence(self, before: int) -> Rows | None:
         """Cut the rows before a time off the parts, which are in sequence: nothing is copied."""
@@ -190,6 +207,13 @@ class Waiting:
 
 
 _NONE: Ints = np.empty(0, np.int64)
+
+
+def _columns(rows: Rows) -> list[NDArray[Any]]:
+    """All columns of rows that wait."""
+    assert rows.id is not None
+    assert rows.time is not None
+    return [rows.score, rows.id, rows.time, *rows.columns]
 
 
 def _present(**columns: Ints | None) -> dict[str, NDArray[Any]]:

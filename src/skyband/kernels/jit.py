@@ -1,13 +1,16 @@
-"""The only place that sets compile flags, and that says so when kernels compile."""
+"""The only place that sets compile flags, keeps compiled kernels, and says so when they compile."""
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +19,8 @@ import numba
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _PATIENCE = 1.0  # seconds after which a first call is surely compiling and not loading
-
+_PACKAGE = Path(__file__).parent.parent
+_FOLDERS = ("engine", "kernels", "topk", "workload", "dominating", "incomplete", "totals")
 
 _BLOCK: dict[str, Any] = {
     "cache": True,
@@ -25,12 +29,6 @@ _BLOCK: dict[str, Any] = {
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
 }
-
-
-def _compiled(function: Function, **options: Any) -> Function:
-    decorate: Any = numba.njit
-    compiled: Function = decorate(**options)(function)
-    return compiled
 
 
 def lean(function: Function) -> Function:
@@ -47,44 +45,75 @@ def entry(function: Function) -> Function:
     return _compiled(function, **_BLOCK | {"no_cpython_wrapper": False, "_nrt": False})
 
 
-def _forget_stale_kernels() -> None:
-    """Delete compiled kernels that are older than any kernel source.
+def _compiled(function: Function, **options: Any) -> Function:
+    decorate: Any = numba.njit
+    with _cached_in(cache_folder()):
+        compiled: Function = decorate(**options)(function)
+    return compiled
 
-    Numba keeps compiled code as long as the file of the function itself is unchanged, but a kernel
-    contains the kernels that it calls, from other files.
+
+@contextmanager
+def _cached_in(folder: Path) -> Iterator[None]:
+    """Let Numba keep what is decorated now in a folder; it asks for the place only then."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(folder)
+    try:
+        yield
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@functools.cache
+def cache_folder() -> Path:
+    """Where compiled kernels are kept: a folder named by the sources that they were made of.
+
+    Numba looks at the file of a function alone, but a kernel contains the kernels that it calls,
+    from other files. So each state of the sources has a folder of its own, and nothing stale is
+    ever loaded.
     """
-    package = Path(__file__).parent.parent
-    sources = [
-        source
-        for folder in ("kernels", "topk", "workload", "dominating", "incomplete", "totals")
-        for source in package.glob(f"{folder}/**/*.py")
-    ]
-    newest = max(source.stat().st_mtime for source in sources)
-    for folder in {source.parent / "__pycache__" for source in sources}:
-        for index in folder.glob("*.nbi"):
-            with suppress(OSError):
-                if index.stat().st_mtime < newest:
-                    index.unlink()
+    digest = hashlib.sha256(numba.__version__.encode())
+    for folder in _FOLDERS:
+        for source in sorted((_PACKAGE / folder).rglob("*.py")):
+            digest.update(source.read_bytes())
+    return _caches() / digest.hexdigest()[:16]
 
 
-_forget_stale_kernels()
+def _caches() -> Path:
+    """The folder of all caches: in the package, or in the user's own if that cannot be written."""
+    if numba.config.CACHE_DIR:
+        return Path(numba.config.CACHE_DIR) / "skyband"
+    inside = _PACKAGE / "__pycache__"
+    if os.access(inside if inside.exists() else _PACKAGE, os.W_OK):
+        return inside / "compiled"
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "skyband" / "compiled"
+
+
+def forget_compiled(all_of_them: bool) -> int:
+    """Delete compiled kernels: all, or those of other states of the sources. Returns their bytes."""
+    freed = 0
+    for folder in _caches().glob("*"):
+        if all_of_them or folder != cache_folder():
+            freed += sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+            shutil.rmtree(folder)
+    return freed
 
 
 @contextmanager
 def first_use(what: str) -> Iterator[None]:
     """Tell people on stderr that kernels are being compiled, if that takes more than a moment."""
     started = time.perf_counter()
-    told = threading.Event()
+    announced = threading.Event()
 
-    def tell() -> None:
-        told.set()
+    def announce() -> None:
+        announced.set()
         print(
             f"skyband: compiling the {what} kernels, once; later runs load them from disk ...",
             file=sys.stderr,
             flush=True,
         )
 
-    timer = threading.Timer(_PATIENCE, tell)
+    timer = threading.Timer(_PATIENCE, announce)
     timer.daemon = True
     if not os.environ.get("NUMBA_DISABLE_JIT"):
         timer.start()
@@ -92,6 +121,6 @@ def first_use(what: str) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        if told.is_set():
+        if announced.is_set():
             took = time.perf_counter() - started
             print(f"skyband: compiled in {took:.0f} s", file=sys.stderr, flush=True)

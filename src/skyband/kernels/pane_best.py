@@ -25,6 +25,7 @@ class Chosen(NamedTuple):
     """
 
     place: Ints  # pane * 2k and following
+    score: Floats  # the scores of these rows
     size: Ints  # per pane
     threshold: Floats  # per pane
 
@@ -32,7 +33,10 @@ class Chosen(NamedTuple):
 def chosen(panes: int, k: int) -> Chosen:
     """Room for the best of some panes."""
     return Chosen(
-        np.empty(panes * 2 * k, np.int64), np.zeros(panes, np.int64), np.full(panes, -np.inf)
+        np.empty(panes * 2 * k, np.int64),
+        np.empty(panes * 2 * k),
+        np.zeros(panes, np.int64),
+        np.full(panes, -np.inf),
     )
 
 
@@ -45,8 +49,9 @@ def choose_in_order(rows: Candidates, bounds: Ints, k: int, best: Chosen) -> Non
     for pane in range(len(bounds) - 1):
         threshold = -np.inf
         for place in range(bounds[pane], bounds[pane + 1]):
-            if rows.score[place] >= threshold:
-                _add(rows, best, pane, place, k)
+            score = rows.score[place]
+            if score >= threshold:
+                _add(rows, best, pane, place, score, k)
                 threshold = best.threshold[pane]
         _cut(rows, best, pane, k)
 
@@ -58,21 +63,29 @@ def choose(rows: Candidates, first: int, slide: int, split: int, k: int, best: C
     Panes are numbered from the time ``first`` on; a slide has two of them if ``split`` is above
     zero: one of that length and one of the rest.
     """
+    begin, end = first, first  # of the slide that the row before was in
+    number = 0
     for place in range(len(rows.score)):
-        since = rows.time[place] - first
-        pane = since // slide
+        time = rows.time[place]
+        if time < begin or time >= end:
+            number = (time - first) // slide
+            begin = first + number * slide
+            end = begin + slide
+        pane = number
         if split > 0:
-            pane = 2 * pane + (1 if since - pane * slide >= split else 0)
-        if rows.score[place] >= best.threshold[pane]:
-            _add(rows, best, pane, place, k)
+            pane = 2 * number + (1 if time - begin >= split else 0)
+        score = rows.score[place]
+        if score >= best.threshold[pane]:
+            _add(rows, best, pane, place, score, k)
     for pane in range(len(best.size)):
         _cut(rows, best, pane, k)
 
 
 @lean
-def _add(rows: Candidates, best: Chosen, pane: int, place: int, k: int) -> None:
+def _add(rows: Candidates, best: Chosen, pane: int, place: int, score: float, k: int) -> None:
     size = best.size[pane]
     best.place[pane * 2 * k + size] = place
+    best.score[pane * 2 * k + size] = score
     best.size[pane] = size + 1
     if size + 1 == 2 * k:
         _cut(rows, best, pane, k)
@@ -85,16 +98,19 @@ def _cut(rows: Candidates, best: Chosen, pane: int, k: int) -> None:
     if size <= k:
         return
     place = best.place[pane * 2 * k : pane * 2 * k + size]
+    score = best.score[pane * 2 * k : pane * 2 * k + size]
     low, high = 0, size - 1
     while low < high:
-        pivot = place[(low + high) >> 1]
+        middle = (low + high) >> 1
+        pivot_score, pivot_place = score[middle], place[middle]
         i, j = low, high
         while i <= j:
-            while _better(rows, place[i], pivot):
+            while _better(rows, score[i], place[i], pivot_score, pivot_place):
                 i += 1
-            while _better(rows, pivot, place[j]):
+            while _better(rows, pivot_score, pivot_place, score[j], place[j]):
                 j -= 1
             if i <= j:
+                score[i], score[j] = score[j], score[i]
                 place[i], place[j] = place[j], place[i]
                 i += 1
                 j -= 1
@@ -105,16 +121,18 @@ def _cut(rows: Candidates, best: Chosen, pane: int, k: int) -> None:
         else:
             break
     best.size[pane] = k
-    lowest = rows.score[place[0]]
+    lowest = score[0]
     for at in range(1, k):
-        lowest = min(lowest, rows.score[place[at]])
+        lowest = min(lowest, score[at])
     best.threshold[pane] = lowest
 
 
 @lean
-def _better(rows: Candidates, one: int, other: int) -> bool:
-    if rows.score[one] != rows.score[other]:
-        return rows.score[one] > rows.score[other]
-    if rows.time[one] != rows.time[other]:
-        return rows.time[one] > rows.time[other]
-    return rows.id[one] > rows.id[other]
+def _better(
+    rows: Candidates, score: float, place: int, other_score: float, other_place: int
+) -> bool:
+    if score != other_score:
+        return score > other_score
+    if rows.time[place] != rows.time[other_place]:
+        return rows.time[place] > rows.time[other_place]
+    return rows.id[place] > rows.id[other_place]

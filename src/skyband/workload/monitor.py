@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -288,9 +287,7 @@ class WorkloadMonitor:
 
     def _together(self, answered: list[Found]) -> RankedByQuery:
         names = tuple(self.names)
-        nothing = Ranked.empty(self._model.emit == "changes", self._timed)
-        if self._counted:
-            nothing = replace(nothing, time=None)
+        nothing = Ranked.empty(self._model.window, self._model.emit == "changes")
         parts = [RankedByQuery(names, query, ranked) for query, ranked in answered]
         return in_order(parts, names, nothing)
 
