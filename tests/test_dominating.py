@@ -249,7 +249,7 @@ def test_contenders_stay_few_when_the_stream_moves_to_better_values(slide):
     monitor = DominatingMonitor(TopKDominating(5, XYZ, last(count=2_000, slide=slide)))
     for window in range(8):
         monitor.push(rng.random((2_000, 3)) - (10 if window >= 2 else 0))
-    assert monitor.algorithm.state.items.size[0] < 400
+    assert monitor.algorithm.state.contenders.size[0] < 400
 
 
 @pytest.mark.compiled
@@ -260,7 +260,7 @@ def test_contenders_stay_few_among_equal_points():
         found = monitor.push(np.zeros((2_000, 3)))
     assert found.score.max() == 0
     assert found.id[-4:].tolist() == [5999, 5998, 5997, 5996]
-    assert monitor.algorithm.state.items.size[0] < 1_000
+    assert monitor.algorithm.state.contenders.size[0] < 1_000
 
 
 @pytest.mark.parametrize("algorithm", ["contenders", "ada"])
@@ -268,11 +268,11 @@ def test_slots_follow_what_is_held_not_what_is_pushed(algorithm):
     rng = np.random.default_rng(2)
     monitor = DominatingMonitor(TopKDominating(2, XYZ, last(count=50, slide=10)), algorithm)
     monitor.push(rng.random((900, 3)))
-    assert len(monitor.algorithm.state.held.codes) // 3 <= 128
+    assert len(monitor.algorithm.state.window.codes) // 3 <= 128
     monitor = DominatingMonitor(TopKDominating(2, XYZ, last(time=10, slide=10)), algorithm)
     monitor.push(rng.random((3_000, 3)), times=np.zeros(3_000, np.int64), watermark=10)
-    assert len(monitor.algorithm.state.held.codes) // 3 == 4096
+    assert len(monitor.algorithm.state.window.codes) // 3 == 4096
     times = np.arange(10, 310)
     for low in range(0, 300, 50):
         monitor.push(rng.random((50, 3)), times=times[low : low + 50], watermark=low + 60)
-    assert len(monitor.algorithm.state.held.codes) // 3 <= 64  # the burst is over
+    assert len(monitor.algorithm.state.window.codes) // 3 <= 64  # the burst is over

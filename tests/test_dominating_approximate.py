@@ -108,7 +108,7 @@ def test_obsolete_events_may_be_forgotten(algorithm):
     )
     one, two = whole.push(points), part.push(points)
     assert one.to_arrow().equals(two.to_arrow())
-    assert part.algorithm.events_held() <= whole.algorithm.events_held()
+    assert part.algorithm.events_kept() <= whole.algorithm.events_kept()
     alive = dict.fromkeys(range(500, 700), 0.0)
     part.algorithm.check_invariants(alive)
 
