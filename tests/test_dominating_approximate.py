@@ -55,6 +55,54 @@ def test_approximate_answers_are_mostly_right(algorithm, name, least):
             assert true.get((window.start, id), score) == score
 
 
+def paper_and_others(name, size, k, rows, width=4):
+    """Answers after the window is full, and exact computations per update, by algorithm."""
+    source = dataset(name)
+    points = np.concatenate(list(source.points(size + rows)))[:, :width]
+    query = TopKDominating(k, list(source.dimensions)[:width], last(count=size, slide=1, full=True))
+    answers, computed = {}, {}
+    for rule in ("contenders", "ada", "paper"):
+        options = {"rule": rule} if rule == "paper" else {}
+        monitor = DominatingMonitor(query, "amsa" if options else rule, options=options)
+        monitor.push(points[:size])
+        before = monitor.counters()["exact_computations"]
+        answers[rule] = monitor.push(points[size:])
+        computed[rule] = (monitor.counters()["exact_computations"] - before) / rows
+    return answers, computed
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "k", "least"), [("ind", 32, 0.95), ("cor", 64, 0.85)])
+def test_answers_by_the_papers_rule_are_mostly_right_for_a_while(name, k, least):
+    """While a quarter of the window is replaced; what is excluded stays excluded."""
+    answers, computed = paper_and_others(name, 8_000, k, 2_000)
+    assert accuracy(answers["paper"], answers["contenders"]) >= least
+    assert computed["paper"] < computed["ada"] / 2
+
+
+@pytest.mark.compiled
+def test_the_papers_rule_spares_exact_scores_of_anticorrelated_points():
+    """Where score_1 <= 2 score_k; a tenth of the window is replaced."""
+    answers, computed = paper_and_others("ant", 4_000, 8, 400)
+    for window in answers["contenders"]:
+        assert window.score[0] <= 2 * window.score[-1]
+    assert computed["paper"] < computed["ada"] / 10
+    assert accuracy(answers["paper"], answers["contenders"]) >= 0.75
+
+
+def test_the_rule_of_amsa_is_checked():
+    query = TopKDominating(2, D, last(count=50))
+    for given in ("papers", None, 1, True):
+        with pytest.raises(QueryError, match="rule is"):
+            DominatingMonitor(query, "amsa", options={"rule": given})
+    with pytest.raises(QueryError, match="option 'rule' for ada"):
+        DominatingMonitor(query, "ada", options={"rule": "paper"})
+    points = some_points(200)
+    usual = DominatingMonitor(query, "amsa").push(points)
+    guarded = DominatingMonitor(query, "amsa", options={"rule": "guarded"}).push(points)
+    assert usual.to_arrow().equals(guarded.to_arrow())
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.5), (0.2, 0.9)])
 def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
@@ -113,11 +161,13 @@ def test_obsolete_events_may_be_forgotten(algorithm):
     part.algorithm.check_invariants(alive)
 
 
-@pytest.mark.parametrize("algorithm", ["ahba", "amsa"])
-def test_approximations_go_on_from_snapshots_bit_for_bit(algorithm):
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("ahba", {}), ("amsa", {}), ("amsa", {"rule": "paper"})]
+)
+def test_approximations_go_on_from_snapshots_bit_for_bit(algorithm, options):
     query = TopKDominating(4, D, last(count=120, slide=3))
     points = some_points(420)
-    monitor = DominatingMonitor(query, algorithm)
+    monitor = DominatingMonitor(query, algorithm, options=options)
     for low in range(0, 420, 60):
         copy = DominatingMonitor.restore(monitor.snapshot(), query)
         one, two = (each.push(points[low : low + 60]) for each in (monitor, copy))
