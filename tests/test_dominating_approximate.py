@@ -16,8 +16,8 @@ def some_points(rows, seed=0):
     return np.random.default_rng(seed).random((rows, 3))
 
 
-def accuracy(found, wanted):
-    pairs = zip(found, wanted, strict=True)
+def accuracy(results, wanted):
+    pairs = zip(results, wanted, strict=True)
     return np.mean([len(set(one.id) & set(two.id)) / len(two.id) for one, two in pairs])
 
 
@@ -38,19 +38,19 @@ def test_approximate_answers_are_mostly_right(algorithm, name, least):
     dimensions = list(source.dimensions)[:4]
     points = np.concatenate(list(source.points(9_000)))[:, :4]
     query = TopKDominating(64, dimensions, last(count=4_000, slide=5, full=True))
-    found, wanted = (
+    results, wanted = (
         DominatingMonitor(query, each).push(points) for each in (algorithm, "contenders")
     )
-    assert accuracy(found, wanted) >= least
-    assert not found.exact.any()
+    assert accuracy(results, wanted) >= least
+    assert not results.exact.any()
     assert wanted.exact is None
-    assert found.accuracy.mean() > 0.7
+    assert results.accuracy.mean() > 0.7
     true = {
         (start, id): score
         for start, ids, scores in ((w.start, w.id, w.score) for w in wanted)
         for id, score in zip(ids.tolist(), scores.tolist(), strict=True)
     }
-    for window in found:  # who is reported is reported with the right score
+    for window in results:  # who is reported is reported with the right score
         for id, score in zip(window.id.tolist(), window.score.tolist(), strict=True):
             assert true.get((window.start, id), score) == score
 
@@ -107,7 +107,7 @@ def test_the_rule_of_amsa_is_checked():
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.5), (0.2, 0.9)])
 def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
     """A mean falls short of the true one by more than epsilon of the range in 1 - delta at most."""
-    bad, looked = 0, 0
+    bad, checked = 0, 0
     for seed in range(60):
         query = TopKDominating(5, D, last(count=600, slide=600))
         monitor = DominatingMonitor(query, "ahba", options={"epsilon": epsilon, "delta": delta})
@@ -125,10 +125,10 @@ def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
                 continue  # all of them are known
             assert size >= min(algorithm.sample_size(), len(mine))
             sampled = state.samples.total[cell] / size
-            looked += 1
+            checked += 1
             bad += mine.mean() - sampled > epsilon * np.ptp(mine)
-    assert looked > 20
-    assert bad / looked <= 1 - delta
+    assert checked > 20
+    assert bad / checked <= 1 - delta
 
 
 def test_options_of_samples_are_checked():
@@ -192,10 +192,10 @@ def test_under_load_answers_become_approximate_and_exact_again():
         points = some_points(30, batch)
         monitor.load.clock = clock
         seen.append(monitor.plan.algorithm)
-        found, wanted = monitor.push(points), exact.push(points)
-        assert (found.exact == (seen[-1] == "contenders")).all()
+        results, wanted = monitor.push(points), exact.push(points)
+        assert (results.exact == (seen[-1] == "contenders")).all()
         if seen[-1] == "contenders":
-            assert found.id.tolist() == wanted.id.tolist()
+            assert results.id.tolist() == wanted.id.tolist()
         if batch in (1, 10, 40):  # and go on from a snapshot
             monitor = DominatingMonitor.restore(monitor.snapshot(), query)
         if batch == 20:
@@ -217,7 +217,7 @@ def test_a_slower_approximation_is_left():
 
 def test_every_level_takes_its_options_or_refuses_them_at_once():
     query = TopKDominating(2, D, last(count=50))
-    for options, said in [
+    for options, message in [
         ({"keep_up": 10, "epsilon": 7}, "epsilon is 7"),
         ({"keep_up": 10, "nonsense": 1}, "option 'nonsense'"),
         ({"keep_up": float("inf")}, "keep_up is inf"),
@@ -225,7 +225,7 @@ def test_every_level_takes_its_options_or_refuses_them_at_once():
         ({"epsilon": 0.1}, "for auto"),
         ([("epsilon", 1)], "options are"),
     ]:
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(QueryError, match=message):
             DominatingMonitor(query, options=options)
     with pytest.raises(QueryError, match="exact='eva'"):
         DominatingMonitor(query, "ada", options={"keep_up": 10, "exact": "eva"})

@@ -20,8 +20,8 @@ XY = [("x", "min"), ("y", "min")]
 
 def ranked(points, k, algorithm, window=None):
     query = TopKDominating(k, XY, last(count=window or len(points), full=True))
-    (found,) = DominatingMonitor(query, algorithm).push(np.array(points, dtype=float))
-    return found
+    (results,) = DominatingMonitor(query, algorithm).push(np.array(points, dtype=float))
+    return results
 
 
 @pytest.mark.parametrize("algorithm", ["bfa", "eva", "ada", "contenders", "ahba", "amsa"])
@@ -51,9 +51,9 @@ def test_figure_1_skyline_top_k_and_top_k_dominating_differ(algorithm):
     assert skyline == {"p3", "p5", "p7", "p8"}
     least = sorted(names, key=lambda name: sum(points[name]))[:2]
     assert set(least) == {"p7", "p8"}
-    found = ranked(values, 5, algorithm)
-    scores = dict(zip([names[id] for id in found.id], found.score.tolist(), strict=True))
-    assert [names[id] for id in found.id[:2]] == ["p7", "p8"]
+    results = ranked(values, 5, algorithm)
+    scores = dict(zip([names[id] for id in results.id], results.score.tolist(), strict=True))
+    assert [names[id] for id in results.id[:2]] == ["p7", "p8"]
     assert scores["p6"] == scores["p4"] == scores["p9"] == 2
 
 
@@ -82,9 +82,9 @@ def test_figure_3_event_times():
     value = {point: float(place) for place, point in enumerate(order)}
     window = last(count=10, slide=1, full=True)
     monitor = DominatingMonitor(TopKDominating(3, [("x", "min")], window), "eva")
-    (found,) = monitor.push(np.array([[value[point]] for point in range(1, 11)]))
-    assert (found.id + 1).tolist() == [10, 3, 8]
-    assert found.score.tolist() == [9, 8, 7]
+    (results,) = monitor.push(np.array([[value[point]] for point in range(1, 11)]))
+    assert (results.id + 1).tolist() == [10, 3, 8]
+    assert results.score.tolist() == [9, 8, 7]
     state = monitor.algorithm.state
     assert update(_safe(state, 3, 0)) == 12  # p7
     assert update(_safe(state, 5, 0)) == 11  # p4 by Lemma 1
