@@ -33,9 +33,9 @@ def some_points(chance, rows, width, levels=4):
 def matrix(points, ways):
     """Points as they are pushed: where more is better, the other way round."""
     nothing = (float("nan"),) * len(ways)
-    found = np.array([nothing if point is None else point for point in points], dtype=np.float64)
+    rows = np.array([nothing if point is None else point for point in points], dtype=np.float64)
     signs = [1.0 if way == "min" else -1.0 for way in ways]
-    return found.reshape(-1, len(ways)) * signs
+    return rows.reshape(-1, len(ways)) * signs
 
 
 def some_query(chance, width, timed, emit="all"):
@@ -61,9 +61,9 @@ def test_count_windows(algorithm, emit, seed):
     points = some_points(chance, 120, width)
     monitor = DominatingMonitor(query, algorithm)
     pushed = matrix(points, ways)
-    found = []
+    results = []
     for low, high in batches(len(points), [chance.randrange(200) for _ in range(5)]):
-        found += monitor.push(pushed[low:high])
+        results += monitor.push(pushed[low:high])
         start = max(0, high // query.window.slide * query.window.slide - query.window.size)
         if high % query.window.slide == 0:
             alive = {at: 0.0 for at in range(start, high) if points[at] is not None}
@@ -71,9 +71,9 @@ def test_count_windows(algorithm, emit, seed):
     window = query.window
     wanted = count_dominating(points, window.size, window.slide, query.k, window.full)
     if emit == "changes":
-        assert reports(found) == changes(wanted, window.slide)
+        assert reports(results) == changes(wanted, window.slide)
     else:
-        same(answers(found), wanted)
+        same(answers(results), wanted)
     assert monitor.dropped.nan_score == points.count(None)
 
 
@@ -109,7 +109,7 @@ def streams_of(chance, rows, width):
 
 def by_counting(points, size, slide, k, full):
     """As the oracle does, but fast enough for some hundreds of points."""
-    found = []
+    results = []
     for end in range(slide, len(points) + 1, slide):
         if full and end < size:
             continue
@@ -119,8 +119,8 @@ def by_counting(points, size, slide, k, full):
         score = (no_worse & ~no_worse.T).sum(axis=1)
         order = np.lexsort((-np.arange(len(window)), -score))[:k]
         rows = tuple((float(score[at]), int(start + at)) for at in order)
-        found.append(Answer(start, end, rows))
-    return found
+        results.append(Answer(start, end, rows))
+    return results
 
 
 @pytest.mark.compiled
@@ -135,13 +135,13 @@ def test_windows_of_hundreds_of_points(seed):
     wanted = by_counting(points, size, slide, k, window.full)
     for algorithm in EXACT:
         monitor = DominatingMonitor(query, algorithm)
-        found = []
+        results = []
         for low, high in batches(len(points), [chance.randrange(900) for _ in range(4)]):
-            found += monitor.push(points[low:high])
+            results += monitor.push(points[low:high])
             start = max(0, high // slide * slide - size)
             if high % slide == 0 and (high >= size or not window.full):
                 monitor.algorithm.check_invariants(dict.fromkeys(range(start, high), 0.0))
-        same(answers(found), wanted)
+        same(answers(results), wanted)
 
 
 values = st.integers(0, 3).map(float)
@@ -161,14 +161,14 @@ def test_any_stream_of_points(data):
     wanted = count_dominating(points, size, slide, k)
     pushed = matrix(points, ["min"] * width)
     for algorithm in EXACT:
-        monitor, found, low = DominatingMonitor(query, algorithm), [], 0
+        monitor, results, low = DominatingMonitor(query, algorithm), [], 0
         for high in [*sorted(cuts), len(points)]:
-            found += monitor.push(pushed[low:high])
+            results += monitor.push(pushed[low:high])
             low = high
             if high % slide == 0:
-                held = range(max(0, high - size), high)
-                monitor.algorithm.check_invariants({at: 0.0 for at in held if points[at]})
-        same(answers(found), wanted)
+                alive = range(max(0, high - size), high)
+                monitor.algorithm.check_invariants({at: 0.0 for at in alive if points[at]})
+        same(answers(results), wanted)
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
@@ -177,12 +177,12 @@ def test_windows_that_are_full_and_nearly_empty_by_turns(algorithm):
     times = np.repeat(np.arange(9), [3, 6, 71, 2, 5, 3, 1, 90, 3])
     points = [(float(value),) for value in rng.integers(0, 40, len(times))]
     monitor = DominatingMonitor(TopKDominating(3, [("a", "min")], last(time=1)), algorithm)
-    found = []
+    results = []
     for now in range(9):
         rows = np.flatnonzero(times == now)
         column = np.array([points[row] for row in rows])
-        found += monitor.push(column, times=times[rows], ids=rows, watermark=now + 1)
-    same(answers(found), time_dominating(points, times.tolist(), 1, 1, 3, 0))
+        results += monitor.push(column, times=times[rows], ids=rows, watermark=now + 1)
+    same(answers(results), time_dominating(points, times.tolist(), 1, 1, 3, 0))
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
@@ -210,7 +210,7 @@ def test_points_by_the_names_of_their_attributes():
 
 def test_mistakes_are_told():
     window = last(count=5)
-    for k, dimensions, said in [
+    for k, dimensions, message in [
         (0, [("a", "min")], "k is 0"),
         (1, [], "dimensions are"),
         (1, "a", "dimensions are"),
@@ -220,18 +220,18 @@ def test_mistakes_are_told():
         (1, [("", "min")], "is called ''"),
         (1, [(f"d{i}", "min") for i in range(17)], "17 dimensions"),
     ]:
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(QueryError, match=message):
             TopKDominating(k, dimensions, window)
     with pytest.raises(QueryError, match="window is 5"):
         TopKDominating(1, [("a", "min")], 5)
     monitor = DominatingMonitor(TopKDominating(1, [("a", "min"), ("b", "max")], window))
-    for points, said in [
+    for points, message in [
         ({"a": [1.0]}, "no column 'b'"),
         ({"a": [1.0], "b": [1.0, 2.0]}, "b has 2 rows"),
         (np.zeros((2, 3)), "points of shape"),
         (5, "points are int"),
     ]:
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             monitor.push(points)
     with pytest.raises(QueryError, match="a TopKDominating query"):
         DominatingMonitor(5)
@@ -249,7 +249,7 @@ def test_contenders_stay_few_when_the_stream_moves_to_better_values(slide):
     monitor = DominatingMonitor(TopKDominating(5, XYZ, last(count=2_000, slide=slide)))
     for window in range(8):
         monitor.push(rng.random((2_000, 3)) - (10 if window >= 2 else 0))
-    assert monitor.algorithm.state.items.size[0] < 400
+    assert monitor.algorithm.state.contenders.size[0] < 400
 
 
 @pytest.mark.compiled
@@ -257,10 +257,10 @@ def test_contenders_stay_few_among_equal_points():
     window = last(count=3_000, slide=50)
     monitor = DominatingMonitor(TopKDominating(4, XYZ, window), "contenders")
     for _ in range(3):
-        found = monitor.push(np.zeros((2_000, 3)))
-    assert found.score.max() == 0
-    assert found.id[-4:].tolist() == [5999, 5998, 5997, 5996]
-    assert monitor.algorithm.state.items.size[0] < 1_000
+        results = monitor.push(np.zeros((2_000, 3)))
+    assert results.score.max() == 0
+    assert results.id[-4:].tolist() == [5999, 5998, 5997, 5996]
+    assert monitor.algorithm.state.contenders.size[0] < 1_000
 
 
 @pytest.mark.parametrize("algorithm", ["contenders", "ada"])
@@ -268,11 +268,11 @@ def test_slots_follow_what_is_held_not_what_is_pushed(algorithm):
     rng = np.random.default_rng(2)
     monitor = DominatingMonitor(TopKDominating(2, XYZ, last(count=50, slide=10)), algorithm)
     monitor.push(rng.random((900, 3)))
-    assert len(monitor.algorithm.state.held.codes) // 3 <= 128
+    assert len(monitor.algorithm.state.window.codes) // 3 <= 128
     monitor = DominatingMonitor(TopKDominating(2, XYZ, last(time=10, slide=10)), algorithm)
     monitor.push(rng.random((3_000, 3)), times=np.zeros(3_000, np.int64), watermark=10)
-    assert len(monitor.algorithm.state.held.codes) // 3 == 4096
+    assert len(monitor.algorithm.state.window.codes) // 3 == 4096
     times = np.arange(10, 310)
     for low in range(0, 300, 50):
         monitor.push(rng.random((50, 3)), times=times[low : low + 50], watermark=low + 60)
-    assert len(monitor.algorithm.state.held.codes) // 3 <= 64  # the burst is over
+    assert len(monitor.algorithm.state.window.codes) // 3 <= 64  # the burst is over

@@ -16,8 +16,8 @@ def some_points(rows, seed=0):
     return np.random.default_rng(seed).random((rows, 3))
 
 
-def accuracy(found, wanted):
-    pairs = zip(found, wanted, strict=True)
+def accuracy(results, wanted):
+    pairs = zip(results, wanted, strict=True)
     return np.mean([len(set(one.id) & set(two.id)) / len(two.id) for one, two in pairs])
 
 
@@ -38,28 +38,76 @@ def test_approximate_answers_are_mostly_right(algorithm, name, least):
     dimensions = list(source.dimensions)[:4]
     points = np.concatenate(list(source.points(9_000)))[:, :4]
     query = TopKDominating(64, dimensions, last(count=4_000, slide=5, full=True))
-    found, wanted = (
+    results, wanted = (
         DominatingMonitor(query, each).push(points) for each in (algorithm, "contenders")
     )
-    assert accuracy(found, wanted) >= least
-    assert not found.exact.any()
+    assert accuracy(results, wanted) >= least
+    assert not results.exact.any()
     assert wanted.exact is None
-    assert found.accuracy.mean() > 0.7
+    assert results.accuracy.mean() > 0.7
     true = {
         (start, id): score
         for start, ids, scores in ((w.start, w.id, w.score) for w in wanted)
         for id, score in zip(ids.tolist(), scores.tolist(), strict=True)
     }
-    for window in found:  # who is reported is reported with the right score
+    for window in results:  # who is reported is reported with the right score
         for id, score in zip(window.id.tolist(), window.score.tolist(), strict=True):
             assert true.get((window.start, id), score) == score
+
+
+def paper_and_others(name, size, k, rows, width=4):
+    """Answers after the window is full, and exact computations per update, by algorithm."""
+    source = dataset(name)
+    points = np.concatenate(list(source.points(size + rows)))[:, :width]
+    query = TopKDominating(k, list(source.dimensions)[:width], last(count=size, slide=1, full=True))
+    answers, computed = {}, {}
+    for rule in ("contenders", "ada", "paper"):
+        options = {"rule": rule} if rule == "paper" else {}
+        monitor = DominatingMonitor(query, "amsa" if options else rule, options=options)
+        monitor.push(points[:size])
+        before = monitor.counters()["exact_computations"]
+        answers[rule] = monitor.push(points[size:])
+        computed[rule] = (monitor.counters()["exact_computations"] - before) / rows
+    return answers, computed
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize(("name", "k", "least"), [("ind", 32, 0.95), ("cor", 64, 0.85)])
+def test_answers_by_the_papers_rule_are_mostly_right_for_a_while(name, k, least):
+    """While a quarter of the window is replaced; what is excluded stays excluded."""
+    answers, computed = paper_and_others(name, 8_000, k, 2_000)
+    assert accuracy(answers["paper"], answers["contenders"]) >= least
+    assert computed["paper"] < computed["ada"] / 2
+
+
+@pytest.mark.compiled
+def test_the_papers_rule_spares_exact_scores_of_anticorrelated_points():
+    """Where score_1 <= 2 score_k; a tenth of the window is replaced."""
+    answers, computed = paper_and_others("ant", 4_000, 8, 400)
+    for window in answers["contenders"]:
+        assert window.score[0] <= 2 * window.score[-1]
+    assert computed["paper"] < computed["ada"] / 10
+    assert accuracy(answers["paper"], answers["contenders"]) >= 0.75
+
+
+def test_the_rule_of_amsa_is_checked():
+    query = TopKDominating(2, D, last(count=50))
+    for given in ("papers", None, 1, True):
+        with pytest.raises(QueryError, match="rule is"):
+            DominatingMonitor(query, "amsa", options={"rule": given})
+    with pytest.raises(QueryError, match="option 'rule' for ada"):
+        DominatingMonitor(query, "ada", options={"rule": "paper"})
+    points = some_points(200)
+    usual = DominatingMonitor(query, "amsa").push(points)
+    guarded = DominatingMonitor(query, "amsa", options={"rule": "guarded"}).push(points)
+    assert usual.to_arrow().equals(guarded.to_arrow())
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 0.5), (0.2, 0.9)])
 def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
     """A mean falls short of the true one by more than epsilon of the range in 1 - delta at most."""
-    bad, looked = 0, 0
+    bad, checked = 0, 0
     for seed in range(60):
         query = TopKDominating(5, D, last(count=600, slide=600))
         monitor = DominatingMonitor(query, "ahba", options={"epsilon": epsilon, "delta": delta})
@@ -77,10 +125,10 @@ def test_means_of_samples_keep_the_bound_of_hoeffding(epsilon, delta):
                 continue  # all of them are known
             assert size >= min(algorithm.sample_size(), len(mine))
             sampled = state.samples.total[cell] / size
-            looked += 1
+            checked += 1
             bad += mine.mean() - sampled > epsilon * np.ptp(mine)
-    assert looked > 20
-    assert bad / looked <= 1 - delta
+    assert checked > 20
+    assert bad / checked <= 1 - delta
 
 
 def test_options_of_samples_are_checked():
@@ -108,16 +156,18 @@ def test_obsolete_events_may_be_forgotten(algorithm):
     )
     one, two = whole.push(points), part.push(points)
     assert one.to_arrow().equals(two.to_arrow())
-    assert part.algorithm.events_held() <= whole.algorithm.events_held()
+    assert part.algorithm.events_kept() <= whole.algorithm.events_kept()
     alive = dict.fromkeys(range(500, 700), 0.0)
     part.algorithm.check_invariants(alive)
 
 
-@pytest.mark.parametrize("algorithm", ["ahba", "amsa"])
-def test_approximations_go_on_from_snapshots_bit_for_bit(algorithm):
+@pytest.mark.parametrize(
+    ("algorithm", "options"), [("ahba", {}), ("amsa", {}), ("amsa", {"rule": "paper"})]
+)
+def test_approximations_go_on_from_snapshots_bit_for_bit(algorithm, options):
     query = TopKDominating(4, D, last(count=120, slide=3))
     points = some_points(420)
-    monitor = DominatingMonitor(query, algorithm)
+    monitor = DominatingMonitor(query, algorithm, options=options)
     for low in range(0, 420, 60):
         copy = DominatingMonitor.restore(monitor.snapshot(), query)
         one, two = (each.push(points[low : low + 60]) for each in (monitor, copy))
@@ -142,10 +192,10 @@ def test_under_load_answers_become_approximate_and_exact_again():
         points = some_points(30, batch)
         monitor.load.clock = clock
         seen.append(monitor.plan.algorithm)
-        found, wanted = monitor.push(points), exact.push(points)
-        assert (found.exact == (seen[-1] == "contenders")).all()
+        results, wanted = monitor.push(points), exact.push(points)
+        assert (results.exact == (seen[-1] == "contenders")).all()
         if seen[-1] == "contenders":
-            assert found.id.tolist() == wanted.id.tolist()
+            assert results.id.tolist() == wanted.id.tolist()
         if batch in (1, 10, 40):  # and go on from a snapshot
             monitor = DominatingMonitor.restore(monitor.snapshot(), query)
         if batch == 20:
@@ -167,7 +217,7 @@ def test_a_slower_approximation_is_left():
 
 def test_every_level_takes_its_options_or_refuses_them_at_once():
     query = TopKDominating(2, D, last(count=50))
-    for options, said in [
+    for options, message in [
         ({"keep_up": 10, "epsilon": 7}, "epsilon is 7"),
         ({"keep_up": 10, "nonsense": 1}, "option 'nonsense'"),
         ({"keep_up": float("inf")}, "keep_up is inf"),
@@ -175,7 +225,7 @@ def test_every_level_takes_its_options_or_refuses_them_at_once():
         ({"epsilon": 0.1}, "for auto"),
         ([("epsilon", 1)], "options are"),
     ]:
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(QueryError, match=message):
             DominatingMonitor(query, options=options)
     with pytest.raises(QueryError, match="exact='eva'"):
         DominatingMonitor(query, "ada", options={"keep_up": 10, "exact": "eva"})

@@ -41,19 +41,19 @@ def test_what_the_paper_prints_is_transcribed_and_looked_for():
     assert sweep.printed("table4")["ant", 512, None, None, "eva", "events"] == 802_160.8
     for name in ("table2", "table3", "table4"):
         study = STUDIES[name](False)
-        asked = {
+        looked_for = {
             (p.dataset, p.k, p.epsilon, p.delta, p.algorithm, metric)
             for p in study.points
             for metric in study.metrics
         }
-        assert set(sweep.printed(name)) <= asked
+        assert set(sweep.printed(name)) <= looked_for
 
 
 def test_one_array_of_flat_records(tmp_path, capsys):
     assert perform([tiny()], as_json=True, results=tmp_path) == 0
-    told = capsys.readouterr()
-    records = json.loads(told.out)
-    assert "skipped, not there yet: nobody" in told.err
+    output = capsys.readouterr()
+    records = json.loads(output.out)
+    assert "skipped, not there yet: nobody" in output.err
     assert len(records) == 2 * 3 * 2
     for record in records:
         assert {"figure", "dataset", "n", "d", "k", "algorithm", "updates_per_s", "events",
@@ -110,10 +110,10 @@ def test_bfa_goes_on_from_estimated_scores_as_if_it_had_counted():
     running._fill_bfa(short, points[:50])
     whole.push(points[:50])
     for part in (points[50:120], points[120:]):
-        found, wanted = short.push(part), whole.push(part)
-        assert found.window_end.tolist() == wanted.window_end.tolist()
-    assert found.id.tolist() == wanted.id.tolist()  # none of the first points is left
-    assert found.score.tolist() == wanted.score.tolist()
+        answered, wanted = short.push(part), whole.push(part)
+        assert answered.window_end.tolist() == wanted.window_end.tolist()
+    assert answered.id.tolist() == wanted.id.tolist()  # none of the first points is left
+    assert answered.score.tolist() == wanted.score.tolist()
 
 
 def test_goals_say_whether_they_are_met(capsys, tmp_path, monkeypatch):

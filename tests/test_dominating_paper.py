@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from skyband import DominatingMonitor, TopKDominating, last
+from skyband.dominating.ada import count_partially, later_dominators, safe_behind
 from skyband.dominating.events import algorithm as events
-from skyband.dominating.events.counting import count_partially, later_dominators
-from skyband.dominating.events.intervals import safe_behind
-from skyband.dominating.point_window import BLOCKS, SLOTS
+from skyband.dominating.events.state import EXCLUDED, TOP
 from skyband.kernels.jit import entry
 from tests.oracle import count_dominating
 from tests.streams import answers, same
@@ -21,8 +20,8 @@ XY = [("x", "min"), ("y", "min")]
 
 def ranked(points, k, algorithm, window=None):
     query = TopKDominating(k, XY, last(count=window or len(points), full=True))
-    (found,) = DominatingMonitor(query, algorithm).push(np.array(points, dtype=float))
-    return found
+    (results,) = DominatingMonitor(query, algorithm).push(np.array(points, dtype=float))
+    return results
 
 
 @pytest.mark.parametrize("algorithm", ["bfa", "eva", "ada", "contenders", "ahba", "amsa"])
@@ -52,9 +51,9 @@ def test_figure_1_skyline_top_k_and_top_k_dominating_differ(algorithm):
     assert skyline == {"p3", "p5", "p7", "p8"}
     least = sorted(names, key=lambda name: sum(points[name]))[:2]
     assert set(least) == {"p7", "p8"}
-    found = ranked(values, 5, algorithm)
-    scores = dict(zip([names[id] for id in found.id], found.score.tolist(), strict=True))
-    assert [names[id] for id in found.id[:2]] == ["p7", "p8"]
+    results = ranked(values, 5, algorithm)
+    scores = dict(zip([names[id] for id in results.id], results.score.tolist(), strict=True))
+    assert [names[id] for id in results.id[:2]] == ["p7", "p8"]
     assert scores["p6"] == scores["p4"] == scores["p9"] == 2
 
 
@@ -83,9 +82,9 @@ def test_figure_3_event_times():
     value = {point: float(place) for place, point in enumerate(order)}
     window = last(count=10, slide=1, full=True)
     monitor = DominatingMonitor(TopKDominating(3, [("x", "min")], window), "eva")
-    (found,) = monitor.push(np.array([[value[point]] for point in range(1, 11)]))
-    assert (found.id + 1).tolist() == [10, 3, 8]
-    assert found.score.tolist() == [9, 8, 7]
+    (results,) = monitor.push(np.array([[value[point]] for point in range(1, 11)]))
+    assert (results.id + 1).tolist() == [10, 3, 8]
+    assert results.score.tolist() == [9, 8, 7]
     state = monitor.algorithm.state
     assert update(_safe(state, 3, 0)) == 12  # p7
     assert update(_safe(state, 5, 0)) == 11  # p4 by Lemma 1
@@ -96,13 +95,13 @@ def test_figure_3_event_times():
     assert update(_safe(state, 3 + 2, 0)) == 13  # p7 again, from the bound of its score
 
 
-def equal_widths(held, sample=0):
+def equal_widths(window, sample=0):
     """Codes of a unit square, in equal steps."""
-    blocks, slots = int(held.numbers[BLOCKS]), int(held.numbers[SLOTS])
-    held.bounds[:] = np.tile(np.arange(1, blocks) / blocks, 2)
-    points = held.points.reshape(slots, 2).T
+    blocks, slots = int(window.now[0].blocks), int(window.now[0].slots)
+    window.bounds[:] = np.tile(np.arange(1, blocks) / blocks, 2)
+    points = window.points.reshape(slots, 2).T
     codes = np.where(np.isnan(points), 0, np.floor(points * blocks))
-    held.codes[:] = codes.astype(np.uint16).reshape(-1)
+    window.codes[:] = codes.astype(np.uint16).reshape(-1)
 
 
 def test_figure_6_counters_bound_later_dominators(monkeypatch):
@@ -155,3 +154,42 @@ def test_the_second_lemma_must_look_at_every_expiry(algorithm):
     window = last(count=n, slide=1, full=True)
     monitor = DominatingMonitor(TopKDominating(2, XY, window), algorithm)
     same(answers(monitor.push(np.array(stream))), wanted)
+
+
+def low_cells(state, seqs, k):
+    """Points whose cells the paper's AMSA excludes: score_1 - score_k < score_k - minscore."""
+    slots, width = len(state.kind), int(state.window.now[0].width)
+    points = state.window.points.reshape(slots, width)[seqs & (slots - 1)]
+    scores = [int(((one <= points).all(1) & (one < points).any(1)).sum()) for one in points]
+    best = sorted(scores, reverse=True)
+    cells = state.grid.cell[seqs & (slots - 1)]
+    where = np.stack(np.unravel_index(cells, (int(state.grid.side[0]),) * width), axis=1)
+    smallest = np.array([(where > cell).all(axis=1).sum() for cell in where])
+    return best[0] - best[k - 1] < best[k - 1] - smallest
+
+
+def test_amsa_excludes_the_points_of_low_cells(monkeypatch):
+    """Section 7.2: by the smallest score that the cell of a point allows, and for good."""
+    monkeypatch.setattr(events, "_PER_CELL", 1)
+    n, k = 400, 12
+    points = np.random.default_rng(3).random((n + 40, 3))
+    window = last(count=n, slide=1, full=True)
+    query = TopKDominating(k, [*XY, ("z", "min")], window)
+    monitor = DominatingMonitor(query, "amsa", options={"rule": "paper"})
+    monitor.push(points[:n])
+    algorithm = monitor.algorithm
+    algorithm.start()  # whatever is known is of now
+    state, seqs = algorithm.state, np.arange(n)
+    slots = len(state.kind)
+    excluded = state.kind[seqs & (slots - 1)] == EXCLUDED
+    top = state.kind[seqs & (slots - 1)] == TOP
+    low = low_cells(state, seqs, k)
+    assert (excluded == low & ~top).all()
+    assert 0 < excluded.sum() < n - k
+    for at in range(n, n + 40):
+        monitor.push(points[at : at + 1])
+        alive = seqs[excluded & (seqs > at - n)]
+        assert (state.kind[alive & (slots - 1)] == EXCLUDED).all()  # for good
+        low = low_cells(state, np.arange(at + 1 - n, at + 1), k)
+        kind = state.kind[at & (slots - 1)]
+        assert kind == TOP or (kind == EXCLUDED) == low[-1]

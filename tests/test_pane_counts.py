@@ -26,14 +26,14 @@ def matrix(points, width):
 def test_counts_equal_those_of_pairs(rows, width):
     chance = random.Random(rows * 7 + width)
     points = some_points(chance, rows, width, 5)
-    asked = some_points(chance, 40, width, 6)
-    held, by = matrix(points, width), matrix(asked, width)
-    under = [sum(dominates(one, other) for other in points) for one in asked]
-    over = [[at for at, other in enumerate(points) if dominates(other, one)] for one in asked]
-    assert dominated(index(held), by).tolist() == under
-    assert dominators(held, by).tolist() == [len(found) for found in over]
-    third = [found[-3] if len(found) >= 3 else -1 for found in over]
-    assert kth_newest(held, by, 3).tolist() == third
+    probes = some_points(chance, 40, width, 6)
+    matrix_of_points, by = matrix(points, width), matrix(probes, width)
+    under = [sum(dominates(one, other) for other in points) for one in probes]
+    over = [[at for at, other in enumerate(points) if dominates(other, one)] for one in probes]
+    assert dominated(index(matrix_of_points), by).tolist() == under
+    assert dominators(matrix_of_points, by).tolist() == [len(above) for above in over]
+    third = [above[-3] if len(above) >= 3 else -1 for above in over]
+    assert kth_newest(matrix_of_points, by, 3).tolist() == third
 
 
 def test_counts_over_several_blocks_and_infinities():
@@ -41,9 +41,9 @@ def test_counts_over_several_blocks_and_infinities():
     points = chance.integers(0, 40, (9000, 3)).astype(np.float64)
     points[::50, 1] = np.inf
     points[::70, 2] = -np.inf
-    asked = points[:25]
-    under = [int(((one <= points).all(1) & (one < points).any(1)).sum()) for one in asked]
-    assert dominated(index(points), asked).tolist() == under
+    probes = points[:25]
+    under = [int(((one <= points).all(1) & (one < points).any(1)).sum()) for one in probes]
+    assert dominated(index(points), probes).tolist() == under
 
 
 @pytest.mark.parametrize("k", [1, 3, 50])
@@ -65,24 +65,24 @@ def play(points, times, lives, k, width, shards, chance, closes):
     names, windows = [], {}
 
     def collect(until):
-        for shard, own in enumerate(counts):
-            for window, slot, count in own.answer_before(until):
+        for shard, counted in enumerate(counts):
+            for window, slot, count in counted.answer_before(until):
                 sums = windows.setdefault(window, {})
                 for one, more in zip(slot.tolist(), count.tolist(), strict=True):
                     assert shard == 0 or one in sums, "shards differ in their candidates"
                     sums[one] = sums.get(one, 0) + more
             if closes:
-                own.check_invariants()
+                counted.check_invariants()
 
     for pane in sorted(set(numbers)):
         rows = [at for at in order if numbers[at] == pane]
         collect(lives.step(pane))
-        own = matrix([points[at] for at in rows], width)
+        arriving = matrix([points[at] for at in rows], width)
         home = np.array([chance.randrange(shards) for _ in rows])
-        some = undominated(own, k + chance.randrange(3))  # survivors may be more than needed
+        some = undominated(arriving, k + chance.randrange(3))  # survivors may be more than needed
         names += [at for at, stays in zip(rows, some, strict=True) if stays]
         for shard, counted in enumerate(counts):
-            counted.insert(pane, own[home == shard], own[some])
+            counted.insert(pane, arriving[home == shard], arriving[some])
         if pane ^ 1 not in numbers and chance.random() < 0.5:
             collect(lives.step(pane) + 1)
         if chance.random() < 0.3:
@@ -108,9 +108,9 @@ def test_sums_over_shards_give_what_the_oracle_gives(seed):
     lives = Lives(size, chance.randint(1, size))
     points = some_points(chance, 120, width, chance.choice([3, 6, 1000]))
     times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in points]).tolist()
-    found = play(points, times, lives, k, width, chance.randint(1, 3), chance, seed % 3 == 0)
+    answered = play(points, times, lives, k, width, chance.randint(1, 3), chance, seed % 3 == 0)
     wanted = time_dominating(points, times, size, lives.slide, k)
-    assert found == [(answer.end, list(answer.rows)) for answer in wanted]
+    assert answered == [(answer.end, list(answer.rows)) for answer in wanted]
 
 
 @pytest.mark.compiled

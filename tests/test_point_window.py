@@ -7,128 +7,121 @@ import pytest
 
 from skyband.dominating.bounds import bounds, cell_at, count_cells, least, most, side_of
 from skyband.dominating.events.calendar import NONE, calendar, note, strike, take_due
-from skyband.dominating.exact_scores import credit, track, tracked
+from skyband.dominating.exact_scores import add_point, exact_scores, update_scores
 from skyband.dominating.point_window import (
-    NEXT,
-    OLDEST,
-    POINTS,
-    SLOTS,
     choose_bounds,
     exact_score,
-    field,
     place_point,
+    point_window,
     remove_oldest,
-    resized_field,
+    resized_window,
 )
 from skyband.kernels.jit import entry
 from skyband.kernels.work import counters
 
 
 @entry
-def _place(held, points):
+def _place(window, points):
     for row in range(len(points)):
-        place_point(held, points, row, points[row, 0] == points[row, 0])
+        place_point(window, points, row, points[row, 0] == points[row, 0])
 
 
 @entry
-def _remove(held, count):
+def _remove(window, count):
     for _ in range(count):
-        remove_oldest(held)
+        remove_oldest(window)
 
 
 @entry
-def _score(held, seq, work):
-    return exact_score(held, seq & (held.numbers[SLOTS] - 1), work)
+def _score(window, seq, work):
+    return exact_score(window, seq & (window.now[0].slots - 1), work)
 
 
 @entry
-def _limits(held, found, seq, width):
-    cell = cell_at(held, seq & (held.numbers[SLOTS] - 1), found.side[0])
-    return least(found, cell, width), most(found, cell)
+def _limits(window, limits, seq, width):
+    cell = cell_at(window, seq & (window.now[0].slots - 1), limits.side[0])
+    return least(limits, cell, width), most(limits, cell)
 
 
 @entry
-def _count(held, found):
-    count_cells(held, found)
+def _count(window, limits):
+    count_cells(window, limits)
 
 
 @entry
-def _track(items, held, seq, score):
-    return track(items, held, seq, score)
+def _add(items, window, seq, score):
+    return add_point(items, window, seq, score)
 
 
 @entry
-def _credit(items, held, slot, amount, work):
-    credit(items, held, slot, amount, work)
+def _update(items, window, slot, change, work):
+    update_scores(items, window, slot, change, work)
 
 
 def dominated(point, points):
     return int(((point <= points).all(axis=1) & (point < points).any(axis=1)).sum())
 
 
-def some_field(width, levels, rows=700, gone=130):
+def some_window(width, levels, rows=700, gone=130):
     rng = np.random.default_rng(width * 100 + levels)
     points = rng.integers(0, levels, (rows, width)).astype(float)
     points[rng.random(rows) < 0.03] = np.nan
-    held = field(256, width)
-    _place(held, points[:200])
-    _remove(held, gone)
-    choose_bounds(held)
-    held = resized_field(held, rows)
-    _place(held, points[200:])
+    window = point_window(256, width)
+    _place(window, points[:200])
+    _remove(window, gone)
+    choose_bounds(window)
+    window = resized_window(window, rows)
+    _place(window, points[200:])
     alive = [seq for seq in range(gone, rows) if not np.isnan(points[seq, 0])]
-    assert (held.numbers[OLDEST], held.numbers[NEXT], held.numbers[POINTS]) == (
-        gone,
-        rows,
-        len(alive),
-    )
-    return held, points, alive
+    now = window.now[0]
+    assert (now.oldest, now.end, now.points) == (gone, rows, len(alive))
+    return window, points, alive
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize("levels", [2, 7, 10**6])
 def test_scores_and_bounds_are_what_counting_gives(width, levels):
-    held, points, alive = some_field(width, levels)
+    window, points, alive = some_window(width, levels)
     work = counters()
-    found = bounds(side_of(len(alive), width, 1.0), width)
+    limits = bounds(side_of(len(alive), width, 1.0), width)
     for _ in range(2):
-        _count(held, found)
+        _count(window, limits)
         for seq in alive[::23]:
             score = dominated(points[seq], points[alive])
-            assert _score(held, seq, work) == score
-            low, high = _limits(held, found, seq, width)
+            assert _score(window, seq, work) == score
+            low, high = _limits(window, limits, seq, width)
             assert low <= score <= high
-        choose_bounds(held)  # and once more with codes that suit all points
+        choose_bounds(window)  # and once more with codes that suit all points
 
 
-def test_tracked_points_are_credited_with_what_they_dominate():
-    held, points, alive = some_field(3, 7)
-    items, work = tracked(1024, 3), counters()
+def test_exact_scores_follow_what_points_dominate():
+    window, points, alive = some_window(3, 7)
+    items, work = exact_scores(1024, 3), counters()
     for seq in alive:
-        _track(items, held, seq, 0)
+        _add(items, window, seq, 0)
     for other in alive[::7]:
-        _credit(items, held, other & (int(held.numbers[SLOTS]) - 1), 1, work)
+        _update(items, window, other & (int(window.now[0].slots) - 1), 1, work)
     for at, seq in enumerate(alive):
         assert items.score[at] == dominated(points[seq], points[alive[::7]])
 
 
 def test_infinite_coordinates_are_ordinary():
-    held, work = field(8, 2), counters()
+    window, work = point_window(8, 2), counters()
     points = np.array([[-np.inf, 0.0], [-np.inf, np.inf], [np.inf, np.inf], [0.0, 0.0]])
-    _place(held, points)
+    _place(window, points)
     for _ in range(2):
-        assert [int(_score(held, seq, work)) for seq in range(4)] == [3, 1, 0, 1]
-        choose_bounds(held)
+        assert [int(_score(window, seq, work)) for seq in range(4)] == [3, 1, 0, 1]
+        choose_bounds(window)
 
 
 def test_bounds_are_chosen_from_points_that_can_be_ranked():
-    held, work = field(512, 2), counters()
+    window, work = point_window(512, 2), counters()
     points = np.full((400, 2), np.nan)
     points[1::7] = np.inf
-    _place(held, points[:200])
-    choose_bounds(held, sample=4)
-    _place(held, points[200:])
-    assert all(_score(held, seq, work) == 0 for seq in range(1, 400, 7))
+    _place(window, points[:200])
+    choose_bounds(window, sample=4)
+    _place(window, points[200:])
+    assert all(_score(window, seq, work) == 0 for seq in range(1, 400, 7))
 
 
 def test_grids_have_at_most_as_many_cells_as_points():

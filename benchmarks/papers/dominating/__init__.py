@@ -5,8 +5,9 @@ tables and what the text says about memory: ``figure, dataset, k, epsilon, delta
 number, where``; accuracy in percent, counters per 1,000 updates.
 
 What we do differently: FC and ZIL are look-alikes, ``cover`` and ``homes``, which do not end.
-``contenders`` is ours and shown beside the paper's algorithms. Where the paper shows running time,
-we show updates per second.
+``contenders`` is ours and shown beside the paper's algorithms. ADA is shown without and with its
+partial counters (``ada partial``), AMSA by our rule and by that of the paper (``amsa paper``), and
+the paper's numbers beside both. Where the paper shows running time, we show updates per second.
 """
 
 from __future__ import annotations

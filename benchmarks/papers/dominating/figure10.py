@@ -9,7 +9,10 @@ STUDY = Sweep(
     figure="figure10",
     title="speed of AHBA along the error, beside ADA",
     axis="epsilon",
-    points=(*hoeffding(DATASETS), *(point(dataset, "ada") for dataset in DATASETS)),
+    points=(
+        *hoeffding(DATASETS),
+        *(point(dataset, label) for dataset in DATASETS for label in ("ada", "ada partial")),
+    ),
 )
 
 if __name__ == "__main__":

@@ -10,7 +10,11 @@ STUDY = Sweep(
     title="obsolete events kept",
     axis="obsolete",
     points=(
-        *grid(("ant",), ("ada", "ahba", "amsa"), obsolete=(0.01, 0.1, 0.25, 0.5, 0.75, 1.0)),
+        *grid(
+            ("ant",),
+            ("ada", "ada partial", "ahba", "amsa", "amsa paper"),
+            obsolete=(0.01, 0.1, 0.25, 0.5, 0.75, 1.0),
+        ),
         point("ant", "eva"),
     ),
     metrics=("updates_per_s", "events", "state_bytes"),

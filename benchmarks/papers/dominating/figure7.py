@@ -11,7 +11,7 @@ STUDY = Sweep(
     axis="n",
     points=grid(
         ("ind", "ant"),
-        ("bfa", "eva", "ada", "contenders"),
+        ("bfa", "eva", "ada", "ada partial", "contenders"),
         n=range(1_000_000, 5_000_001, 1_000_000),
     ),
     remark="BFA begins with estimated scores: counting them would take hours.",

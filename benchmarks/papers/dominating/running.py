@@ -2,7 +2,7 @@
 
 An update is an arrival and an expiry, answered at once (slide 1). The first n arrivals fill the
 window and are not counted, as in the paper. Accuracy is the share of the true answer that was
-reported, on average over updates looked at; what is true is told by an exact algorithm.
+reported, on average over some updates; an exact algorithm gives the true one.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _FILLING = 100_000  # points per push while the window is filled
 _PUSH = 1_000  # updates per push that is timed
 _PROBE = 16  # updates of a push that tells how slow an algorithm is
 _SAMPLE = 64  # points by which scores of BFA are estimated
+_OPTIONS = ("epsilon", "delta", "obsolete", "partial", "rule")
 
 
 @dataclass(frozen=True)
@@ -45,20 +46,34 @@ class Point:
     epsilon: float | None = None
     delta: float | None = None
     obsolete: float | None = None
+    partial: bool | None = None
+    rule: str | None = None
 
     @property
     def options(self) -> dict[str, Any]:
-        """The algorithm's own."""
-        given = {"epsilon": self.epsilon, "delta": self.delta, "obsolete": self.obsolete}
-        return {name: value for name, value in given.items() if value is not None}
+        """Options of the algorithm."""
+        values = {name: getattr(self, name) for name in _OPTIONS}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def label(self) -> str:
+        """The algorithm, and the variant of it if it is not the usual one."""
+        variant = self.rule or ("partial" if self.partial else "")
+        return f"{self.algorithm} {variant}".strip()
+
+    @property
+    def exact(self) -> Point:
+        """The same query for the fastest exact algorithm."""
+        exact = next(name for name in EXACT if there(name))
+        return replace(self, algorithm=exact, **dict.fromkeys(_OPTIONS))
 
     def monitor(self) -> DominatingMonitor:
         """A fresh monitor; windows that are not full are not answered."""
         window = last(count=self.n, slide=1, full=True)
         query = TopKDominating(self.k, _dimensions(self.dataset, self.d), window)
         kind: Any = DominatingMonitor
-        found: DominatingMonitor = kind(query, self.algorithm, options=self.options)
-        return found
+        monitor: DominatingMonitor = kind(query, self.algorithm, options=self.options)
+        return monitor
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Cost(NamedTuple):
 
 
 def there(algorithm: str) -> bool:
-    """Whether an algorithm can be asked for."""
+    """Whether there is an algorithm of this name."""
     return algorithm in ALGORITHMS
 
 
@@ -109,23 +124,21 @@ def run(point: Point, effort: Effort) -> Cost:
     at += _PROBE
     before, spent, done = monitor.counters(), 0.0, 0
     looks: dict[int, frozenset[int]] = {}
-    said: list[float] = []
+    estimates: list[float] = []
     while not done or (done < effort.updates and spent < effort.budget):
         affordable = int((effort.budget - spent) / max(cpu, 1e-9)) + 1
         length = min(_PUSH, affordable, effort.updates - done)
         took, answers = _push(monitor, stream[at + done : at + done + length])
         looks |= _looks(answers, done, effort.every)
         if answers.accuracy is not None:
-            said.append(float(answers.accuracy.mean()))
+            estimates.append(float(answers.accuracy.mean()))
         done, spent = done + length, spent + took
         cpu = spent / done
     after, per = monitor.counters(), 1_000 / done
     accuracy = None
     if point.algorithm in APPROXIMATE:
-        truth = _truth(
-            replace(point, algorithm="", epsilon=None, delta=None, obsolete=None), effort
-        )
-        shares = [len(truth[at] & found) / len(truth[at]) for at, found in looks.items()]
+        truth = _truth(point.exact, effort)
+        shares = [len(truth[at] & ids) / len(truth[at]) for at, ids in looks.items()]
         accuracy = float(np.mean(shares))
     counted = {name: (after[name] - before[name]) * per for name in COUNTERS}
     return Cost(
@@ -134,23 +147,22 @@ def run(point: Point, effort: Effort) -> Cost:
         state_bytes=monitor.state_bytes(),
         updates=done,
         accuracy=accuracy,
-        estimated_accuracy=float(np.mean(said)) if said and accuracy is not None else None,
+        estimated_accuracy=None if accuracy is None or not estimates else float(np.mean(estimates)),
     )
 
 
 @lru_cache(maxsize=4)
 def _truth(point: Point, effort: Effort) -> dict[int, frozenset[int]]:
-    """The exact answers at the updates that are looked at."""
-    exact = next(name for name in EXACT if there(name))
-    monitor = replace(point, algorithm=exact).monitor()
+    """The exact answers at the updates that are looked at; the point's algorithm is exact."""
+    monitor = point.monitor()
     first = point.n + _PROBE
     stream = _points(point.dataset, point.d, first + effort.updates)
     _fill(monitor, stream[:first])
-    found: dict[int, frozenset[int]] = {}
+    truth: dict[int, frozenset[int]] = {}
     for done in range(0, effort.updates, _PUSH):
         part = stream[first + done : first + done + _PUSH]
-        found |= _looks(monitor.push(part), done, effort.every)
-    return found
+        truth |= _looks(monitor.push(part), done, effort.every)
+    return truth
 
 
 def _push(monitor: DominatingMonitor, points: Floats) -> tuple[float, Ranked]:
@@ -162,11 +174,11 @@ def _push(monitor: DominatingMonitor, points: Floats) -> tuple[float, Ranked]:
 
 def _looks(answers: Ranked, done: int, every: int) -> dict[int, frozenset[int]]:
     """Who is in the answer, of every so many updates."""
-    found = {}
+    looks = {}
     for at in range(-done % every, len(answers), every):
         rows = slice(int(answers.offsets[at]), int(answers.offsets[at + 1]))
-        found[done + at] = frozenset(answers.id[rows].tolist())
-    return found
+        looks[done + at] = frozenset(answers.id[rows].tolist())
+    return looks
 
 
 def _fill(monitor: DominatingMonitor, points: Floats) -> None:
@@ -180,36 +192,30 @@ def _parts(points: Floats) -> Iterator[Floats]:
 
 
 def _fill_bfa(monitor: DominatingMonitor, points: Floats) -> None:
-    """Put points and estimated scores where BFA keeps them.
+    """Let BFA begin with a full window and estimated scores.
 
     Counting them, pair by pair, would take hours for two million points; and what an update costs
     does not depend on scores.
     """
     n = len(points)
-    signs = np.array(monitor.query.signs)
-    less = points * signs
-    algorithm = monitor.algorithm
-    algorithm.reserve(np.zeros(n), None)
-    state = algorithm.state
-    state.points[: less.size] = less.ravel()
-    state.seq[:n] = np.arange(n)
+    less = points * np.array(monitor.query.signs)
     sample = less[np.random.default_rng(0).integers(0, n, _SAMPLE)]
-    state.score[:n] = sum((less <= one).all(axis=1).astype(np.int64) for one in sample)
-    state.score[:n] *= max(n // _SAMPLE, 1)
-    state.numbers[-1] = n
+    counts = np.sum([(less <= one).all(axis=1) for one in sample], axis=0, dtype=np.int64)
+    algorithm: Any = monitor.algorithm
+    algorithm.begin(less, counts * max(n // _SAMPLE, 1))
     monitor._arrived = n
 
 
 @lru_cache(maxsize=1)
 def _points(name: str, d: int, rows: int) -> Floats:
-    """A whole stream in memory; the last one that was asked for is remembered."""
-    found = dataset(name, d) if name in SKYLINE else dataset(name)
-    return np.concatenate([part[:, :d] for part in found.points(rows)])
+    """A whole stream in memory; the last one is remembered."""
+    stream = dataset(name, d) if name in SKYLINE else dataset(name)
+    return np.concatenate([part[:, :d] for part in stream.points(rows)])
 
 
 def _dimensions(name: str, d: int) -> list[Any]:
-    found = dataset(name, d) if name in SKYLINE else dataset(name)
-    return list(found.dimensions[:d])
+    stream = dataset(name, d) if name in SKYLINE else dataset(name)
+    return list(stream.dimensions[:d])
 
 
 @lru_cache(maxsize=256)

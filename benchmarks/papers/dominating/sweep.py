@@ -31,7 +31,12 @@ AXES = {
     "epsilon": "epsilon",
     "obsolete": "share of obsolete events kept",
 }
-ALGORITHMS = ("eva", "ada", "ahba", "amsa", "contenders")
+ALGORITHMS = ("eva", "ada", "ada partial", "ahba", "amsa", "amsa paper", "contenders")
+"""Labels: ADA without and with its partial counters, AMSA by our rule and by the paper's."""
+VARIANTS: dict[str, dict[str, Any]] = {
+    "ada partial": {"algorithm": "ada", "partial": True},
+    "amsa paper": {"algorithm": "amsa", "rule": "paper"},
+}
 ORDER = ("bfa", *ALGORITHMS)
 DATASETS = ("ind", "ant", "cover", "homes")
 WINDOWS = {"cover": 500_000, "homes": 1_000_000}
@@ -41,11 +46,12 @@ Key = tuple[str, int, float | None, float | None, str, str]
 
 
 def point(dataset: str, algorithm: str, **parameters: Any) -> Point:
-    """A point with the paper's defaults where nothing else is said."""
-    own: dict[str, Any] = {"n": WINDOWS.get(dataset, 2_000_000)}
+    """A point, by the label of its algorithm, with the paper's defaults for other parameters."""
+    defaults: dict[str, Any] = {"n": WINDOWS.get(dataset, 2_000_000)}
     if algorithm == "ahba":
-        own |= {"epsilon": 0.1, "delta": 0.9}
-    return Point(dataset, algorithm, **(own | parameters))
+        defaults |= {"epsilon": 0.1, "delta": 0.9}
+    variant = VARIANTS.get(algorithm, {"algorithm": algorithm})
+    return Point(dataset, **(defaults | variant | parameters))
 
 
 @cache
@@ -109,7 +115,7 @@ class Sweep:
         records = []
         with report.progress(self.spoken, len(points)) as step:
             for one in points:
-                step(f"{one.dataset} {self.axis} {getattr(one, self.axis)} {one.algorithm}")
+                step(f"{one.dataset} {self.axis} {getattr(one, self.axis)} {one.label}")
                 records.append(record(self.figure, one, run(one, self.effort), self.effort))
         return records
 
@@ -124,13 +130,13 @@ class Sweep:
             columns += ["paper"] if with_paper else []
         columns += ["updates"]
         rows = []
-        for found in sorted(records, key=lambda r: self._order(r)):
-            row = [found["dataset"], found[self.axis], *(found[o] for o in self._others())]
-            row.append(found["algorithm"])
+        for one in sorted(records, key=lambda r: self._order(r)):
+            row = [one["dataset"], one[self.axis], *(one[other] for other in self._others())]
+            row.append(one["algorithm"])
             for metric in self.metrics:
-                row.append(found[metric])
-                row += [found[f"published_{metric}"]] if with_paper else []
-            rows.append([*row, found["updates"]])
+                row.append(one[metric])
+                row += [one[f"published_{metric}"]] if with_paper else []
+            rows.append([*row, one["updates"]])
         console.print(report.table(f"{self.spoken}: {self.title}", columns, rows, self._caption()))
 
     def _others(self) -> list[str]:
@@ -144,10 +150,10 @@ class Sweep:
             and not (name == "n" and len({p.dataset for p in self.points}) > 1)
         ]
 
-    def _order(self, found: Record) -> tuple[Any, ...]:
+    def _order(self, one: Record) -> tuple[Any, ...]:
         datasets = list(dict.fromkeys(p.dataset for p in self.points))
-        place = (datasets.index(found["dataset"]), found[self.axis] or 0)
-        return (*place, ORDER.index(found["algorithm"]), -(found["delta"] or 0))
+        place = (datasets.index(one["dataset"]), one[self.axis] or 0)
+        return (*place, ORDER.index(one["algorithm"]), -(one["delta"] or 0))
 
     def _caption(self) -> str:
         effort = self.effort
@@ -201,10 +207,10 @@ class Sweep:
 
 
 def record(figure: str, one: Point, cost: Cost, effort: Effort) -> Record:
-    """A flat record of what was measured, and of what the paper prints."""
+    """A flat record of what was measured, and of what the paper prints for the algorithm."""
     paper = printed(figure)
     key = (one.dataset, one.k, one.epsilon, one.delta, one.algorithm)
-    found = {
+    flat = {
         "paper": "dominating",
         "figure": figure,
         "dataset": one.dataset,
@@ -214,20 +220,20 @@ def record(figure: str, one: Point, cost: Cost, effort: Effort) -> Record:
         "epsilon": one.epsilon,
         "delta": one.delta,
         "obsolete": one.obsolete,
-        "algorithm": one.algorithm,
+        "algorithm": one.label,
         **cost._asdict(),
         **{f"published_{metric}": paper.get((*key, metric)) for metric in LABELS},
     }
     for name in ("accuracy", "estimated_accuracy"):
-        if found[name] is not None:
-            found[name] = 100 * float(found[name])
-    return found
+        if flat[name] is not None:
+            flat[name] = 100 * float(flat[name])
+    return flat
 
 
-def _series(found: Record) -> str:
+def _series(one: Record) -> str:
     """A curve: an algorithm, with its probability where that is not the usual one."""
-    unusual = found["delta"] not in (None, 0.9)
-    return f"{found['algorithm']} {found['delta']:g}" if unusual else str(found["algorithm"])
+    unusual = one["delta"] not in (None, 0.9)
+    return f"{one['algorithm']} {one['delta']:g}" if unusual else str(one["algorithm"])
 
 
 def grid(

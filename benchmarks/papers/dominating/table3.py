@@ -9,7 +9,7 @@ STUDY = Sweep(
     figure="table3",
     title="accuracy along k",
     axis="k",
-    points=grid((*DATASETS, "cor"), ("ahba", "amsa"), k=(16, 64, 256, 512)),
+    points=grid((*DATASETS, "cor"), ("ahba", "amsa", "amsa paper"), k=(16, 64, 256, 512)),
     metrics=("accuracy",),
 )
 

@@ -21,7 +21,7 @@ _CLASSES = {
 
 EXACT = ("bfa", "eva", "ada", "contenders")
 ALGORITHMS = tuple(_CLASSES)
-"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+"""The names of the algorithms; ``"auto"`` lets the planner choose one."""
 
 
 def _class_of(name: str) -> type[Algorithm]:
@@ -30,8 +30,8 @@ def _class_of(name: str) -> type[Algorithm]:
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
         )
     module, cls = _CLASSES[name]
-    found: type[Algorithm] = getattr(import_module(module), cls)
-    return found
+    algorithm: type[Algorithm] = getattr(import_module(module), cls)
+    return algorithm
 
 
 def options_of(name: str) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ def options_of(name: str) -> tuple[str, ...]:
 
 
 def build(name: str, setting: Setting, width: int) -> Algorithm:
-    """Build an algorithm by name for so many dimensions; its kernels are imported only now."""
+    """Build an algorithm by name for ``width`` dimensions; its kernels are imported only now."""
     cls: Any = _class_of(name)
     built: Algorithm = cls(setting, width)
     return built

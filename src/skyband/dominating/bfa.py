@@ -15,6 +15,7 @@ from skyband.errors import QueryError
 from skyband.kernels.emission import Out, report_whole, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES, counters
 from skyband.order import Floats, Ints
 
@@ -27,11 +28,11 @@ class State(NamedTuple):
     score: Ints
     best: Ranked
     work: Ints
-    numbers: Ints  # k, dimensions, first point, points after the last
+    now: Record
 
 
+_NOW = fields("k", "width", "first", "end")  # the places of the first point, and after the last
 _MOST = 1 << 24  # answers at most: room for them is made at once
-_K, _WIDTH, _FIRST, _LAST = 0, 1, 2, 3
 
 
 class Bfa(Algorithm):
@@ -67,30 +68,47 @@ class Bfa(Algorithm):
             np.zeros(room, np.int64),
             ranked(2 * setting.k),
             counters(),
-            np.array([setting.k, self.width, 0, 0], np.int64),
+            record(_NOW, k=setting.k, width=self.width),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         return _advance(self.state, rows.score, rows.columns[0], steps, target, step)
 
+    @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
-        """Move the points to the front, and make room for as many as arrive."""
+        self._make_room(rows.size)
+
+    def begin(self, points: Floats, scores: Ints) -> None:
+        """Start with points as the window, numbered from 0 on, and with these as their scores.
+
+        Less must be better in every dimension. Counting the scores of a large window takes long,
+        pair by pair, and what an update costs does not depend on them.
+        """
+        rows = len(points)
+        self._make_room(rows)
         state = self.state
-        first, last = int(state.numbers[_FIRST]), int(state.numbers[_LAST])
-        held = last - first
-        room = max(len(state.seq), held + rows.size)
-        width = self.width
+        state.points[: points.size] = points.ravel()
+        state.seq[:rows] = np.arange(rows)
+        state.score[:rows] = scores
+        state.now[0].end = rows
+
+    def _make_room(self, arriving: int) -> None:
+        """Move the points to the front, and make room for as many as arrive."""
+        state, width, now = self.state, self.width, self.state.now[0]
+        first, end = int(now.first), int(now.end)
+        alive = end - first
+        room = max(len(state.seq), alive + arriving)
         points, seq, score = np.zeros(room * width), *(np.zeros(room, np.int64) for _ in range(2))
-        points[: held * width] = state.points[first * width : last * width]
-        seq[:held], score[:held] = state.seq[first:last], state.score[first:last]
-        state.numbers[_FIRST], state.numbers[_LAST] = 0, held
+        points[: alive * width] = state.points[first * width : end * width]
+        seq[:alive], score[:alive] = state.seq[first:end], state.score[first:end]
+        now.first, now.end = 0, alive
         self.state = state._replace(points=points, seq=seq, score=score)
 
     @override
     def kept(self) -> Ints:
-        first, last = self.state.numbers[_FIRST], self.state.numbers[_LAST]
-        return self.state.seq[first:last].copy()
+        now = self.state.now[0]
+        return self.state.seq[now.first : now.end].copy()
 
     @property
     @override
@@ -100,9 +118,9 @@ class Bfa(Algorithm):
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         state = self.state
-        first, last = int(state.numbers[_FIRST]), int(state.numbers[_LAST])
-        assert state.seq[first:last].tolist() == sorted(alive), "1: not the window's points"
-        points = state.points.reshape(-1, self.width)[first:last]
+        first, end = int(state.now[0].first), int(state.now[0].end)
+        assert state.seq[first:end].tolist() == sorted(alive), "1: not the window's points"
+        points = state.points.reshape(-1, self.width)[first:end]
         for at, point in enumerate(points):
             dominated = (point <= points).all(axis=1) & (point < points).any(axis=1)
             assert state.score[first + at] == dominated.sum(), "2: a score is off"
@@ -113,11 +131,10 @@ def _advance(
     state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
 ) -> int:
     """Take in a batch from a step on; return the number of steps."""
-    numbers = state.numbers
-    k = numbers[_K]
+    now = state.now[0]
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
-        while numbers[_FIRST] < numbers[_LAST] and state.seq[numbers[_FIRST]] < steps.first[step]:
+        while now.first < now.end and state.seq[now.first] < steps.first[step]:
             _expire(state)
         for at in range(position, steps.stop[step]):
             if scores[at] == scores[at]:
@@ -126,8 +143,8 @@ def _advance(
         if steps.emit[step]:
             _select(state)
             state.work[SLIDES] += 1
-            state.work[CANDIDATES] += numbers[_LAST] - numbers[_FIRST]
-            report_whole(target, step, state.best, k)
+            state.work[CANDIDATES] += now.end - now.first
+            report_whole(target, step, state.best, now.k)
         else:
             skip(target, step)
         step += 1
@@ -148,40 +165,40 @@ def _dominates(points: Floats, one: int, other: int, width: int) -> bool:
 
 @lean
 def _expire(state: State) -> None:
-    numbers, width = state.numbers, state.numbers[_WIDTH]
-    gone = numbers[_FIRST]
-    numbers[_FIRST] = gone + 1
-    for other in range(gone + 1, numbers[_LAST]):
+    now, width = state.now[0], state.now[0].width
+    gone = now.first
+    now.first = gone + 1
+    for other in range(gone + 1, now.end):
         if _dominates(state.points, other, gone, width):
             state.score[other] -= 1
-    state.work[EVENTS] += numbers[_LAST] - gone - 1
+    state.work[EVENTS] += now.end - gone - 1
 
 
 @lean
 def _insert(state: State, attributes: Floats, row: int, seq: int) -> None:
-    numbers, width = state.numbers, state.numbers[_WIDTH]
-    new = numbers[_LAST]
+    now, width = state.now[0], state.now[0].width
+    new = now.end
     for at in range(width):
         state.points[new * width + at] = attributes[row, at]
     state.seq[new] = seq
     score = 0
-    for other in range(numbers[_FIRST], new):
+    for other in range(now.first, new):
         if _dominates(state.points, other, new, width):
             state.score[other] += 1
         elif _dominates(state.points, new, other, width):
             score += 1
     state.score[new] = score
-    numbers[_LAST] = new + 1
-    state.work[EVENTS] += 2 * (new - numbers[_FIRST])
+    now.end = new + 1
+    state.work[EVENTS] += 2 * (new - now.first)
 
 
 @lean
 def _select(state: State) -> None:
     """The k best scores; of equal ones the newer first."""
-    best, k = state.best, state.numbers[_K]
+    best, now, k = state.best, state.now[0], state.now[0].k
     best.size[0] = 0
     size = 0
-    for at in range(state.numbers[_LAST] - 1, state.numbers[_FIRST] - 1, -1):
+    for at in range(now.end - 1, now.first - 1, -1):
         best.score[size] = float(state.score[at])
         best.seq[size] = state.seq[at]
         size += 1

@@ -11,16 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.dominating.point_window import (
-    BITS,
-    NEXT,
-    OLDEST,
-    SLOTS,
-    WIDTH,
-    Field,
-    is_point,
-    slot_of,
-)
+from skyband.dominating.point_window import PointWindow, is_point, slot_of
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
@@ -47,32 +38,32 @@ def bounds(side: int, width: int) -> Bounds:
 
 
 @lean
-def cell_at(held: Field, slot: int, side: int) -> int:
+def cell_at(window: PointWindow, slot: int, side: int) -> int:
     """The cell of a point, from its codes."""
-    slots, bits = held.numbers[SLOTS], held.numbers[BITS]
+    now = window.now[0]
+    slots, bits = now.slots, now.bits
     cell = 0
-    for at in range(held.numbers[WIDTH]):
-        cell = cell * side + ((np.int64(held.codes[at * slots + slot]) * side) >> bits)
+    for at in range(now.width):
+        cell = cell * side + ((np.int64(window.codes[at * slots + slot]) * side) >> bits)
     return cell
 
 
 @lean
-def count_cells(held: Field, found: Bounds) -> None:
+def count_cells(window: PointWindow, limits: Bounds) -> None:
     """Count the points of the window by cell, and sum them up. O(n + cells * d)."""
-    side, width = found.side[0], held.numbers[WIDTH]
-    counts = found.at_least
+    now, side, counts = window.now[0], limits.side[0], limits.at_least
     counts[:] = 0
-    for seq in range(held.numbers[OLDEST], held.numbers[NEXT]):
-        slot = slot_of(held, seq)
-        if is_point(held, slot):
-            counts[cell_at(held, slot, side)] += 1
-    sum_up(found, width)
+    for seq in range(now.oldest, now.end):
+        slot = slot_of(window, seq)
+        if is_point(window, slot):
+            counts[cell_at(window, slot, side)] += 1
+    sum_up(limits, now.width)
 
 
 @lean
-def sum_up(found: Bounds, width: int) -> None:
+def sum_up(limits: Bounds, width: int) -> None:
     """Turn counts by cell into counts of the cells nowhere lower. O(cells * d)."""
-    counts, side = found.at_least, found.side[0]
+    counts, side = limits.at_least, limits.side[0]
     stride = 1
     for _ in range(width):
         # add up from the highest cell of the dimension to the lowest
@@ -87,15 +78,15 @@ def sum_up(found: Bounds, width: int) -> None:
 
 
 @lean
-def most(found: Bounds, cell: int) -> int:
+def most(limits: Bounds, cell: int) -> int:
     """The largest score that a point of a cell may have."""
-    return found.at_least[cell] - 1
+    return limits.at_least[cell] - 1
 
 
 @lean
-def least(found: Bounds, cell: int, width: int) -> int:
+def least(limits: Bounds, cell: int, width: int) -> int:
     """The smallest score that a point of a cell may have."""
-    side = found.side[0]
+    side = limits.side[0]
     rest, stride, up = cell, 1, 0
     for _ in range(width):
         if rest % side == side - 1:
@@ -103,4 +94,4 @@ def least(found: Bounds, cell: int, width: int) -> int:
         rest //= side
         up += stride
         stride *= side
-    return found.at_least[cell + up]
+    return limits.at_least[cell + up]

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.dominating.point_window import BITS, NONE, Field
+from skyband.dominating.point_window import NONE, PointWindow
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
@@ -26,7 +26,7 @@ class Cells(NamedTuple):
     after: Ints  # by slot: next slot of its cell
     before: Ints
     first: Ints  # by cell: first slot
-    held: Ints  # by cell: points
+    points: Ints  # by cell: how many
     where: Ints  # scratch: two cells by dimension
     side: Ints
 
@@ -54,7 +54,7 @@ def put(grid: Cells, slot: int, cell: int) -> None:
     if first != NONE:
         grid.before[first] = slot
     grid.first[cell] = slot
-    grid.held[cell] += 1
+    grid.points[cell] += 1
 
 
 @lean
@@ -67,7 +67,7 @@ def drop(grid: Cells, slot: int) -> None:
         grid.after[before] = after
     if after != NONE:
         grid.before[after] = before
-    grid.held[cell] -= 1
+    grid.points[cell] -= 1
     grid.cell[slot] = NONE
 
 
@@ -91,6 +91,6 @@ def dominates_cell(one: int, other: int, side: int, width: int) -> bool:
 
 
 @lean
-def first_code(held: Field, index: int, side: int) -> int:
+def first_code(window: PointWindow, index: int, side: int) -> int:
     """The lowest code whose cell index, in its dimension, is ``index``."""
-    return ((index << held.numbers[BITS]) + side - 1) // side
+    return ((index << window.now[0].bits) + side - 1) // side

@@ -38,7 +38,7 @@ class Index(NamedTuple):
     value: Floats  # dimension - 1, then row
     place: NDArray[np.int16]
     bits: Bits  # dimension - 1, block, mark, word
-    numbers: Ints  # points, dimensions, points of a block
+    block: Ints  # points of a block, one number
 
     @property
     def bytes(self) -> int:
@@ -56,17 +56,17 @@ def index(points: Floats, block: int = BLOCK) -> Index:
     shape = (max(width - 1, 0), blocks, most // _STEP + 1, -(-most // _WORD))
     for low in range(0, rows, block):
         high = min(rows, low + block)
-        own = points[low:high]
-        own = own[_greatest_first(own)]
-        sorted_points[low:high] = own
+        part = points[low:high]
+        part = part[_greatest_first(part)]
+        sorted_points[low:high] = part
         for at in range(1, width):
-            order = np.argsort(-own[:, at])
-            value[at - 1, low:high] = own[order, at]
+            order = np.argsort(-part[:, at])
+            value[at - 1, low:high] = part[order, at]
             place[at - 1, low:high] = order
-    numbers = np.array([rows, width, block], np.int64)
-    found = Index(sorted_points, value, place, np.zeros(shape, np.uint64), numbers)
-    _mark(found)
-    return found
+    bits = np.zeros(shape, np.uint64)
+    indexed = Index(sorted_points, value, place, bits, np.array([block], np.int64))
+    _mark(indexed)
+    return indexed
 
 
 def _greatest_first(points: Floats) -> Ints:
@@ -78,12 +78,12 @@ def _greatest_first(points: Floats) -> Ints:
     return order.astype(np.int64, copy=False)
 
 
-def dominated(found: Index, by: Floats) -> Ints:
+def dominated(indexed: Index, by: Floats) -> Ints:
     """How many of the indexed points each row of ``by`` dominates."""
     counts = np.zeros(len(by), np.int64)
-    if len(by) and len(found.points):
-        room = np.zeros((2, found.bits.shape[3]), np.uint64)
-        _dominated(found, np.ascontiguousarray(by), counts, room)
+    if len(by) and len(indexed.points):
+        room = np.zeros((2, indexed.bits.shape[3]), np.uint64)
+        _dominated(indexed, np.ascontiguousarray(by), counts, room)
     return counts
 
 
@@ -97,70 +97,70 @@ def kth_newest(points: Floats, of: Floats, k: int) -> Ints:
 
     -1 where fewer than k points dominate it.
     """
-    found = np.full(len(of), -1, np.int64)
+    places = np.full(len(of), -1, np.int64)
     if len(of) and len(points):
-        held, of = index(-points, _SCAN), np.ascontiguousarray(of)
+        indexed, of = index(-points, _SCAN), np.ascontiguousarray(of)
         room = np.zeros((2, _SCAN // _WORD), np.uint64)
-        _kth_newest(held, np.ascontiguousarray(points), of, -of, k, room, found)
-    return found
+        _kth_newest(indexed, np.ascontiguousarray(points), of, -of, k, room, places)
+    return places
 
 
 @entry
-def _mark(found: Index) -> None:
+def _mark(indexed: Index) -> None:
     """Set the bitmaps: at each mark, who stands before it."""
-    rows, width, size = found.numbers[0], found.numbers[1], found.numbers[2]
-    bits = found.bits
+    (rows, width), size = indexed.points.shape, indexed.block[0]
+    bits = indexed.bits
     marks, words = bits.shape[2], bits.shape[3]
     for at in range(width - 1):
         for block in range(bits.shape[1]):
             low = block * size
-            held = min(size, rows - low)
+            inside = min(size, rows - low)
             for mark in range(1, marks):
-                if mark * _STEP > held:
+                if mark * _STEP > inside:
                     break
                 for word in range(words):
                     bits[at, block, mark, word] = bits[at, block, mark - 1, word]
                 for i in range(low + (mark - 1) * _STEP, low + mark * _STEP):
-                    place = np.int64(found.place[at, i])
+                    place = np.int64(indexed.place[at, i])
                     bits[at, block, mark, place >> 6] |= np.uint64(1) << np.uint64(place & 63)
 
 
 @entry
-def _dominated(found: Index, by: Floats, counts: Ints, room: Bits) -> None:
-    rows, width, size = found.numbers[0], found.numbers[1], found.numbers[2]
+def _dominated(indexed: Index, by: Floats, counts: Ints, room: Bits) -> None:
+    (rows, width), size = indexed.points.shape, indexed.block[0]
     for block in range((rows + size - 1) // size):
         low = block * size
-        held = min(size, rows - low)
+        inside = min(size, rows - low)
         for row in range(len(by)):
-            counts[row] += _in_block(found, by, row, width, block, low, held, room)
+            counts[row] += _in_block(indexed, by, row, width, block, low, inside, room)
 
 
 @lean
 def _in_block(
-    found: Index, by: Floats, row: int, width: int, block: int, low: int, held: int, room: Bits
+    indexed: Index, by: Floats, row: int, width: int, block: int, low: int, inside: int, room: Bits
 ) -> int:
     """How many points of a block a row dominates; ``room`` has two rows, used in turn."""
-    reach = _after(found.points, by, row, width, low, held)
+    reach = _after(indexed.points, by, row, width, low, inside)
     if reach == 0 or width == 1:
         return reach
     words = (reach + 63) >> 6
     now, started = 0, False
     for at in range(width - 1):
-        least = _at_least(found.value, at, by[row, at + 1], low, held)
+        least = _at_least(indexed.value, at, by[row, at + 1], low, inside)
         if least == 0:
             return 0
-        if least == held:
+        if least == inside:
             continue
         mark = least // _STEP
         after = 1 - now
         if started:
             for word in range(words):
-                room[after, word] = room[now, word] & found.bits[at, block, mark, word]
+                room[after, word] = room[now, word] & indexed.bits[at, block, mark, word]
         else:
             for word in range(words):
-                room[after, word] = found.bits[at, block, mark, word]
+                room[after, word] = indexed.bits[at, block, mark, word]
         for i in range(low + mark * _STEP, low + least):
-            place = np.int64(found.place[at, i])
+            place = np.int64(indexed.place[at, i])
             if place < reach:
                 bit = np.uint64(1) << np.uint64(place & 63)
                 if started:
@@ -178,9 +178,9 @@ def _in_block(
 
 
 @lean
-def _after(points: Floats, by: Floats, row: int, width: int, low: int, held: int) -> int:
+def _after(points: Floats, by: Floats, row: int, width: int, low: int, inside: int) -> int:
     """How many points of a block come lexicographically after one."""
-    least, most = 0, held
+    least, most = 0, inside
     while least < most:
         middle = (least + most) >> 1
         after = False
@@ -197,13 +197,13 @@ def _after(points: Floats, by: Floats, row: int, width: int, low: int, held: int
 
 
 @lean
-def _at_least(value: Floats, at: int, bound: float, low: int, held: int) -> int:
+def _at_least(value: Floats, at: int, bound: float, low: int, inside: int) -> int:
     """How many coordinates of a block are at least so much; the way down has no branches."""
-    base, size = low, held
-    while size > 1:
-        half = size >> 1
+    base, left = low, inside
+    while left > 1:
+        half = left >> 1
         base += half if value[at, base + half - 1] >= bound else 0
-        size -= half
+        left -= half
     return base - low + (1 if value[at, base] >= bound else 0)
 
 
@@ -222,19 +222,19 @@ def _ones(word: Any) -> Any:
 
 @entry
 def _kth_newest(
-    held: Index, points: Floats, of: Floats, by: Floats, wanted: int, room: Bits, found: Ints
+    indexed: Index, points: Floats, of: Floats, by: Floats, k: int, room: Bits, places: Ints
 ) -> None:
     """``by`` are the rows of ``of`` the other way round, as the indexed points are."""
-    rows, width, size = held.numbers[0], held.numbers[1], held.numbers[2]
+    (rows, width), size = indexed.points.shape, indexed.block[0]
     blocks = (rows + size - 1) // size
     for row in range(len(of)):
         met = 0
         for block in range(blocks - 1, -1, -1):
             low = block * size
             inside = min(size, rows - low)
-            more = _in_block(held, by, row, width, block, low, inside, room)
-            if met + more >= wanted:
-                found[row] = _back_from(points, of, row, low + inside, wanted - met)
+            more = _in_block(indexed, by, row, width, block, low, inside, room)
+            if met + more >= k:
+                places[row] = _back_from(points, of, row, low + inside, k - met)
                 break
             met += more
 

@@ -58,10 +58,10 @@ def undominated(points: Floats, k: int) -> Bools:
     Nobody else can be an answer, nor is needed to tell who can. Most points are beaten by a few
     strong ones, which are tried first; the rest, r of them, cost O(r^2) bit operations.
     """
-    few = min(max(_STRONG, 4 * k), 2 * BLOCK)
-    if len(points) <= 2 * few:
+    tried = min(max(_STRONG, 4 * k), 2 * BLOCK)
+    if len(points) <= 2 * tried:
         return dominators(points, points) < k
-    strong = np.argpartition(_weakness(points), few)[:few]
+    strong = np.argpartition(_weakness(points), tried)[:tried]
     alive = dominators(points[strong], points) < k
     left = np.flatnonzero(alive)
     alive[left] = dominators(points[left], points[left]) < k
@@ -103,14 +103,14 @@ class Candidates:
     def keep(self, which: Bools) -> None:
         """Forget all others."""
         if not which.all():
-            for own in fields(self):
-                setattr(self, own.name, getattr(self, own.name)[which])
+            for column in fields(self):
+                setattr(self, column.name, getattr(self, column.name)[which])
 
     def extend(self, others: Candidates) -> None:
         """Append points of a newer pane."""
-        for own in fields(self):
-            both = (getattr(self, own.name), getattr(others, own.name))
-            setattr(self, own.name, np.concatenate(both))
+        for column in fields(self):
+            both = (getattr(self, column.name), getattr(others, column.name))
+            setattr(self, column.name, np.concatenate(both))
 
 
 @dataclass
@@ -160,14 +160,14 @@ class PaneCounts:
     due: int = _NEVER  # the first window that was not answered
     reached: int = _NEVER  # the last window that is known to be complete, if windows count rows
     slots: int = 0
-    found: Candidates = field(init=False)
+    candidates: Candidates = field(init=False)
     work: Work = field(default_factory=Work)
 
     def __post_init__(self) -> None:
-        self.found = Candidates.none(self.width)
+        self.candidates = Candidates.none(self.width)
 
     def __len__(self) -> int:
-        return len(self.found)
+        return len(self.candidates)
 
     @property
     def idle(self) -> bool:
@@ -187,8 +187,8 @@ class PaneCounts:
         if not len(survivors):
             return fresh
         self._beat(survivors[fresh])
-        self.panes[pane] = held = index(points)
-        self._count_pane(held, +1)
+        self.panes[pane] = indexed = index(points)
+        self._count_pane(indexed, +1)
         self.alive.append(pane)
         self.work.points += len(points)
         self._admit(pane, survivors[fresh], slot)
@@ -196,30 +196,30 @@ class PaneCounts:
 
     def _beat(self, fresh: Floats) -> None:
         """Drop the candidates that have k dominators in later panes."""
-        found = self.found
-        if len(found) and len(fresh):
-            found.beaten = found.beaten + dominators(fresh, found.point)
-            self.work.scanned += len(found) * len(fresh)
-            found.keep(found.beaten < self.k)
+        candidates = self.candidates
+        if len(candidates) and len(fresh):
+            candidates.beaten = candidates.beaten + dominators(fresh, candidates.point)
+            self.work.scanned += len(candidates) * len(fresh)
+            candidates.keep(candidates.beaten < self.k)
 
     def _admit(self, pane: int, fresh: Floats, slot: Ints) -> None:
         """New candidates are asleep, and look around when the next window is answered."""
         new = len(fresh)
         if not new:
             return
-        own = dominators(fresh, fresh)
+        beaten = dominators(fresh, fresh)
         self.work.scanned += new * new
         sleep = np.full(new, _ASLEEP, np.int64)
         wake = np.full(new, _NEVER, np.int64)
         number = np.full(new, pane, np.int64)
         count = np.zeros(new, np.int64)
-        self.found.extend(Candidates(fresh, slot, number, own, sleep, wake, count))
+        self.candidates.extend(Candidates(fresh, slot, number, beaten, sleep, wake, count))
 
-    def _count_pane(self, held: Index, sign: int) -> None:
+    def _count_pane(self, indexed: Index, sign: int) -> None:
         """Count a pane that comes or goes for those that are counted."""
-        which = np.flatnonzero(self.found.state == _COUNTED)
-        self.found.count[which] += sign * dominated(held, self.found.point[which])
-        self.work.compared += len(held.points) * len(which)
+        which = np.flatnonzero(self.candidates.state == _COUNTED)
+        self.candidates.count[which] += sign * dominated(indexed, self.candidates.point[which])
+        self.work.compared += len(indexed.points) * len(which)
 
     def answer_before(self, step: int) -> Iterator[Counted]:
         """Answer all windows before ``step`` in which anything is alive."""
@@ -234,68 +234,74 @@ class PaneCounts:
 
     def _answer(self) -> Counted:
         self._wake()
-        which = self.found.state == _COUNTED
+        which = self.candidates.state == _COUNTED
         self.work.slides += 1
-        self.work.candidates += len(self.found)
+        self.work.candidates += len(self.candidates)
         self.work.counted += int(which.sum())
-        return Counted(self.due, self.found.slot[which], self.found.count[which])
+        return Counted(self.due, self.candidates.slot[which], self.candidates.count[which])
 
     def _wake(self) -> None:
         """Let those look around whose sleep is over: they sleep on, or are counted from now on."""
-        found = self.found
-        up = np.flatnonzero((found.state == _ASLEEP) & (found.wake < self.due))
+        candidates = self.candidates
+        up = np.flatnonzero((candidates.state == _ASLEEP) & (candidates.wake < self.due))
         if not len(up):
             return
-        kth = kth_newest(found.point, found.point[up], self.k)
-        self.work.scanned += int((len(found) - np.maximum(kth, 0)).sum())
+        kth = kth_newest(candidates.point, candidates.point[up], self.k)
+        self.work.scanned += int((len(candidates) - np.maximum(kth, 0)).sum())
         sleeps = kth >= 0
-        panes = found.pane[kth[sleeps]].tolist()
-        found.wake[up[sleeps]] = [self.lives.last(pane) for pane in panes]
+        panes = candidates.pane[kth[sleeps]].tolist()
+        candidates.wake[up[sleeps]] = [self.lives.last(pane) for pane in panes]
         counted = up[~sleeps]
         if not len(counted):
             return
-        found.state[counted] = _COUNTED
-        found.count[counted] = 0
-        points = found.point[counted]
+        candidates.state[counted] = _COUNTED
+        candidates.count[counted] = 0
+        points = candidates.point[counted]
         for pane in self.alive:
-            held = self.panes[pane]
-            found.count[counted] += dominated(held, points)
-            self.work.first_compared += len(held.points) * len(counted)
+            indexed = self.panes[pane]
+            candidates.count[counted] += dominated(indexed, points)
+            self.work.first_compared += len(indexed.points) * len(counted)
 
     def _expire(self) -> None:
         """Forget the panes whose last window is before ``due``."""
         while self.alive and self.lives.last(self.alive[0]) < self.due:
             pane = self.alive.pop(0)
-            self.found.keep(self.found.pane != pane)
+            self.candidates.keep(self.candidates.pane != pane)
             self._count_pane(self.panes[pane], -1)
             del self.panes[pane]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All but the points of the panes, as named arrays."""
         numbers = np.array([self.due, self.reached, self.slots], np.int64)
-        named = {own.name: getattr(self.found, own.name) for own in fields(self.found)}
+        named = {
+            column.name: getattr(self.candidates, column.name) for column in fields(Candidates)
+        }
         return {**named, "alive": np.array(self.alive, np.int64), "numbers": numbers}
 
     def adopt(self, arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what :meth:`arrays` gave."""
-        self.found = Candidates(**{own.name: arrays[own.name] for own in fields(Candidates)})
+        self.candidates = Candidates(
+            **{column.name: arrays[column.name] for column in fields(Candidates)}
+        )
         self.alive = arrays["alive"].tolist()
         self.due, self.reached, self.slots = arrays["numbers"].tolist()
 
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken; between two windows."""
-        found, k = self.found, self.k
-        assert (np.diff(found.slot) > 0).all(), "1"
-        assert (np.diff(found.pane) >= 0).all(), "1"
-        assert all(self.lives.last(pane) >= self.due for pane in found.pane.tolist()), "1"
-        held = [self.panes[pane].points for pane in self.alive]
-        points = np.concatenate(held) if held else np.empty((0, self.width))
-        for at, point in enumerate(found.point):
-            over = (found.point <= point).all(axis=1) & (found.point < point).any(axis=1)
-            assert found.beaten[at] == (over & (found.pane >= found.pane[at])).sum() < k, "2"
-            if found.state[at] == _COUNTED:
+        candidates, k = self.candidates, self.k
+        assert (np.diff(candidates.slot) > 0).all(), "1"
+        assert (np.diff(candidates.pane) >= 0).all(), "1"
+        assert all(self.lives.last(pane) >= self.due for pane in candidates.pane.tolist()), "1"
+        parts = [self.panes[pane].points for pane in self.alive]
+        points = np.concatenate(parts) if parts else np.empty((0, self.width))
+        for at, point in enumerate(candidates.point):
+            over = (candidates.point <= point).all(axis=1) & (candidates.point < point).any(axis=1)
+            assert (
+                candidates.beaten[at] == (over & (candidates.pane >= candidates.pane[at])).sum() < k
+            ), "2"
+            if candidates.state[at] == _COUNTED:
                 under = (point <= points).all(axis=1) & (point < points).any(axis=1)
-                assert found.count[at] == under.sum(), "4"
-            elif found.wake[at] >= self.due:
-                last = [self.lives.last(pane) for pane in found.pane[over].tolist()]
-                assert sum(each >= found.wake[at] for each in last) >= k, "3"
+                assert candidates.count[at] == under.sum(), "4"
+            elif candidates.wake[at] >= self.due:
+                last = [self.lives.last(pane) for pane in candidates.pane[over].tolist()]
+                assert sum(each >= candidates.wake[at] for each in last) >= k, "3"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.kernels.jit import lean
+from skyband.kernels.jit import entry, lean
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import COMPARISONS, EXACT
 from skyband.order import Floats, Ints
 
@@ -26,13 +27,8 @@ _CHUNK = 512  # points looked at together: their masks stay close to the process
 _EVEN = 0x00FF00FF00FF00FF
 
 
-class Field(NamedTuple):
-    """Points by slot (sequence number & (slots - 1)); a slot without a point is NaN.
-
-    ``numbers``: dimensions, slots, oldest sequence number that is held, sequence number after the
-    newest, points that can be ranked, arrivals and expiries so far, codes per dimension
-    (*blocks*, a power of two) and its bits.
-    """
+class PointWindow(NamedTuple):
+    """Points by slot (sequence number & (slots - 1)); a slot without a point is NaN."""
 
     points: Floats  # slot * dimensions + dimension
     codes: Codes  # dimension * slots + slot
@@ -40,84 +36,106 @@ class Field(NamedTuple):
     no_lower: Bytes  # scratch: codes nowhere lower, per point of a chunk
     higher: Bytes  # scratch: codes higher everywhere
     unsure: Ints  # scratch: places in a chunk that must be compared
-    numbers: Ints
+    now: Record
 
 
-WIDTH, SLOTS, OLDEST, NEXT, POINTS, ARRIVED, EXPIRED, BLOCKS, BITS = range(9)
+_NOW = fields(
+    "width",  # dimensions
+    "slots",
+    "oldest",  # the oldest sequence number of the window
+    "end",  # the sequence number after the newest
+    "points",  # points that can be ranked
+    "arrived",  # rows so far, unranked ones among them
+    "expired",
+    "blocks",  # codes per dimension, a power of two
+    "bits",  # of a code
+    "coded_at",  # arrivals when codes were chosen
+)
 
 
-def field(room: int, width: int) -> Field:
-    """An empty field with room for ``room`` sequence numbers."""
+def point_window(room: int, width: int) -> PointWindow:
+    """An empty window with room for ``room`` sequence numbers."""
     slots = 1 << max(int(room) - 1, 1).bit_length()
     blocks = min(slots, _MOST)
-    return Field(
+    return PointWindow(
         np.full(slots * width, np.nan),
         np.zeros(slots * width, np.uint16),
         np.full(width * (blocks - 1), np.inf),
         np.zeros(_CHUNK, np.uint8),
         np.zeros(_CHUNK, np.uint8),
         np.zeros(_CHUNK + 1, np.int64),
-        np.array([width, slots, 0, 0, 0, 0, 0, blocks, blocks.bit_length() - 1], np.int64),
+        record(_NOW, width=width, slots=slots, blocks=blocks, bits=blocks.bit_length() - 1),
     )
 
 
-def resized_field(old: Field, room: int) -> Field:
+def resized_window(old: PointWindow, room: int) -> PointWindow:
     """The same points, coded anew, with room for ``room`` sequence numbers, or those it holds."""
-    width, slots, oldest, after = (int(old.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
-    new = field(max(room, after - oldest), width)
-    if int(new.numbers[SLOTS]) == slots:
+    before = old.now[0]
+    width, slots = int(before.width), int(before.slots)
+    new = point_window(max(room, int(before.end - before.oldest)), width)
+    now = new.now[0]
+    if int(now.slots) == slots:
         return old
-    seqs = np.arange(oldest, after, dtype=np.int64)
-    more = int(new.numbers[SLOTS])
+    seqs = np.arange(before.oldest, before.end, dtype=np.int64)
+    more = int(now.slots)
     to, source = seqs & (more - 1), seqs & (slots - 1)
     new.points.reshape(more, width)[to] = old.points.reshape(slots, width)[source]
-    new.numbers[OLDEST : EXPIRED + 1] = old.numbers[OLDEST : EXPIRED + 1]
+    now.oldest, now.end, now.points = before.oldest, before.end, before.points
+    now.arrived, now.expired, now.coded_at = before.arrived, before.expired, before.coded_at
     choose_bounds(new)
     return new
 
 
-def choose_bounds(held: Field, sample: int = 65_536) -> None:
+def choose_bounds(window: PointWindow, sample: int = 65_536) -> None:
     """Choose bounds anew, so that codes are about equally frequent, and code every point again."""
-    width, slots, oldest, after = (int(held.numbers[at]) for at in (WIDTH, SLOTS, OLDEST, NEXT))
-    blocks = int(held.numbers[BLOCKS])
-    slot = np.arange(oldest, after, dtype=np.int64) & (slots - 1)
-    slot = slot[~np.isnan(held.points[slot * width])]
+    now = window.now[0]
+    width, slots, blocks = int(now.width), int(now.slots), int(now.blocks)
+    slot = np.arange(now.oldest, now.end, dtype=np.int64) & (slots - 1)
+    slot = slot[~np.isnan(window.points[slot * width])]
     if not len(slot):
         return
     some = slot[:: max(len(slot) // sample, 1)]
     for at in range(width):
-        column = np.ascontiguousarray(held.points.reshape(slots, width)[:, at])
-        seen = np.sort(column[some])
+        column = np.ascontiguousarray(window.points.reshape(slots, width)[:, at])
+        values = np.sort(column[some])
         # the k-th bound is the smallest value of the k-th part
-        places = np.arange(1, blocks, dtype=np.int64) * len(seen) // blocks
-        bounds = seen[places]
-        held.bounds[at * (blocks - 1) : (at + 1) * (blocks - 1)] = bounds
-        held.codes[at * slots : (at + 1) * slots] = 0
-        held.codes[at * slots + slot] = np.searchsorted(bounds, column[slot], side="right")
+        places = np.arange(1, blocks, dtype=np.int64) * len(values) // blocks
+        bounds = values[places]
+        window.bounds[at * (blocks - 1) : (at + 1) * (blocks - 1)] = bounds
+        window.codes[at * slots : (at + 1) * slots] = 0
+        window.codes[at * slots + slot] = np.searchsorted(bounds, column[slot], side="right")
+
+
+@entry
+def stale(window: PointWindow) -> bool:
+    """Whether so many points came since codes were chosen that they may not suit any more."""
+    now = window.now[0]
+    since = now.arrived - now.coded_at
+    return since >= 64 and 2 * since >= now.points
 
 
 @lean
-def slot_of(held: Field, seq: int) -> int:
+def slot_of(window: PointWindow, seq: int) -> int:
     """The slot of a sequence number."""
-    return seq & (held.numbers[SLOTS] - 1)
+    return seq & (window.now[0].slots - 1)
 
 
 @lean
-def seq_of(held: Field, slot: int) -> int:
+def seq_of(window: PointWindow, slot: int) -> int:
     """The sequence number that a slot holds, or will hold next."""
-    oldest = held.numbers[OLDEST]
-    return oldest + ((slot - oldest) & (held.numbers[SLOTS] - 1))
+    oldest = window.now[0].oldest
+    return oldest + ((slot - oldest) & (window.now[0].slots - 1))
 
 
 @lean
-def code_of(held: Field, at: int, value: float) -> int:
+def code_of(window: PointWindow, at: int, value: float) -> int:
     """The code of a value of a dimension, by halving. O(log blocks)."""
-    blocks = held.numbers[BLOCKS]
+    blocks = window.now[0].blocks
     base = at * (blocks - 1)
     low, high = 0, blocks - 1
     while low < high:
         middle = (low + high) >> 1
-        if held.bounds[base + middle] <= value:
+        if window.bounds[base + middle] <= value:
             low = middle + 1
         else:
             high = middle
@@ -125,51 +143,51 @@ def code_of(held: Field, at: int, value: float) -> int:
 
 
 @lean
-def place_point(held: Field, attributes: Floats, row: int, ranked: bool) -> int:
+def place_point(window: PointWindow, attributes: Floats, row: int, ranked: bool) -> int:
     """Take in the next point, or hold its place if it cannot be ranked; return its slot."""
-    numbers = held.numbers
-    slots = numbers[SLOTS]
-    slot = numbers[NEXT] & (slots - 1)
-    numbers[NEXT] += 1
-    numbers[ARRIVED] += 1
+    now = window.now[0]
+    slots = now.slots
+    slot = now.end & (slots - 1)
+    now.end += 1
+    now.arrived += 1
     if ranked:
-        numbers[POINTS] += 1
-        for at in range(numbers[WIDTH]):
+        now.points += 1
+        for at in range(now.width):
             value = attributes[row, at]
-            held.points[slot * numbers[WIDTH] + at] = value
-            held.codes[at * slots + slot] = code_of(held, at, value)
+            window.points[slot * now.width + at] = value
+            window.codes[at * slots + slot] = code_of(window, at, value)
     return slot
 
 
 @lean
-def is_point(held: Field, slot: int) -> bool:
+def is_point(window: PointWindow, slot: int) -> bool:
     """Whether a slot holds a point that can be ranked."""
-    value = held.points[slot * held.numbers[WIDTH]]
+    value = window.points[slot * window.now[0].width]
     return value == value
 
 
 @lean
-def remove_oldest(held: Field) -> None:
+def remove_oldest(window: PointWindow) -> None:
     """Let the oldest point go."""
-    numbers = held.numbers
-    slots = numbers[SLOTS]
-    slot = numbers[OLDEST] & (slots - 1)
-    numbers[OLDEST] += 1
-    numbers[EXPIRED] += 1
-    if is_point(held, slot):
-        numbers[POINTS] -= 1
-        for at in range(numbers[WIDTH]):
-            held.points[slot * numbers[WIDTH] + at] = np.nan
-            held.codes[at * slots + slot] = 0
+    now = window.now[0]
+    slots = now.slots
+    slot = now.oldest & (slots - 1)
+    now.oldest += 1
+    now.expired += 1
+    if is_point(window, slot):
+        now.points -= 1
+        for at in range(now.width):
+            window.points[slot * now.width + at] = np.nan
+            window.codes[at * slots + slot] = 0
 
 
 @lean
-def dominates(held: Field, one: int, other: int) -> bool:
+def dominates(window: PointWindow, one: int, other: int) -> bool:
     """Whether the point in ``one`` is nowhere worse than that in ``other``, and not its equal."""
-    width = held.numbers[WIDTH]
+    width = window.now[0].width
     better = False
     for at in range(width):
-        mine, theirs = held.points[one * width + at], held.points[other * width + at]
+        mine, theirs = window.points[one * width + at], window.points[other * width + at]
         if not mine <= theirs:
             return False
         better = better or mine < theirs
@@ -177,30 +195,31 @@ def dominates(held: Field, one: int, other: int) -> bool:
 
 
 @lean
-def exact_score(held: Field, slot: int, work: Ints) -> int:
+def exact_score(window: PointWindow, slot: int, work: Ints) -> int:
     """How many points the one in a slot dominates: an exact score computation. O(n d)."""
-    slots = held.numbers[SLOTS]
-    oldest, after = held.numbers[OLDEST], held.numbers[NEXT]
+    now = window.now[0]
+    slots, end = now.slots, now.end
     work[EXACT] += 1
     score = 0
-    at = oldest
-    while at < after:
+    at = now.oldest
+    while at < end:
         low = at & (slots - 1)
-        count = min(min(_CHUNK, after - at), slots - low)
-        score += _dominated_in(held, slot, low, count, work)
+        count = min(min(_CHUNK, end - at), slots - low)
+        score += _dominated_in(window, slot, low, count, work)
         at += count
     return score
 
 
 @lean
-def _dominated_in(held: Field, slot: int, low: int, count: int, work: Ints) -> int:
+def _dominated_in(window: PointWindow, slot: int, low: int, count: int, work: Ints) -> int:
     """How many of the points in slots ``low`` to ``low + count`` the one in ``slot`` dominates."""
-    slots, width = held.numbers[SLOTS], held.numbers[WIDTH]
-    no_lower, higher = held.no_lower[:count], held.higher[:count]
+    now = window.now[0]
+    slots, width = now.slots, now.width
+    no_lower, higher = window.no_lower[:count], window.higher[:count]
     for at in range(width):
         base = at * slots
-        mine = held.codes[base + slot]
-        codes = held.codes[base + low : base + low + count]
+        mine = window.codes[base + slot]
+        codes = window.codes[base + low : base + low + count]
         if at == 0:
             for i in range(len(codes)):
                 no_lower[i] = codes[i] >= mine
@@ -210,11 +229,11 @@ def _dominated_in(held: Field, slot: int, low: int, count: int, work: Ints) -> i
                 no_lower[i] &= codes[i] >= mine
                 higher[i] &= codes[i] > mine
     for i in range(count, min((count + 7) & ~7, _CHUNK)):
-        held.no_lower[i] = 0
-        held.higher[i] = 0
+        window.no_lower[i] = 0
+        window.higher[i] = 0
     # eight points at a time: bytes of 0 and 1, of which a chunk has too few to overflow
     words = (count + 7) >> 3
-    sure, possible = held.higher.view(np.int64)[:words], held.no_lower.view(np.int64)[:words]
+    sure, possible = window.higher.view(np.int64)[:words], window.no_lower.view(np.int64)[:words]
     total, doubt = 0, 0
     for i in range(len(sure)):
         total += sure[i]
@@ -228,14 +247,14 @@ def _dominated_in(held: Field, slot: int, low: int, count: int, work: Ints) -> i
     for word in range(words):
         if sure[word] != possible[word]:
             for i in range(8 * word, 8 * word + 8):
-                held.unsure[unsure] = i
-                unsure += int(held.no_lower[i] ^ held.higher[i])
+                window.unsure[unsure] = i
+                unsure += int(window.no_lower[i] ^ window.higher[i])
     for i in range(unsure):
         # no branches: the processor fetches the next points while it waits for this one
-        other = (low + held.unsure[i]) * width
+        other = (low + window.unsure[i]) * width
         no_worse, better = True, False
         for at in range(width):
-            mine, theirs = held.points[slot * width + at], held.points[other + at]
+            mine, theirs = window.points[slot * width + at], window.points[other + at]
             no_worse &= mine <= theirs
             better |= mine < theirs
         score += no_worse & better

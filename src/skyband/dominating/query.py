@@ -67,7 +67,7 @@ def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:
     example = "write dimensions=[('price', 'min'), ('quality', 'max')]"
     if isinstance(given, (str, bytes)) or not isinstance(given, Sequence) or not given:
         raise QueryError(f"dimensions are {given!r}", "names and directions", example)
-    found: list[tuple[str, Direction]] = []
+    dimensions: list[tuple[str, Direction]] = []
     for one in given:
         if isinstance(one, str) or not isinstance(one, Sequence) or len(one) != 2:
             raise QueryError(f"a dimension is {one!r}", "a name and a direction", example)
@@ -76,9 +76,9 @@ def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:
             raise QueryError(f"a dimension is called {name!r}", "a name", example)
         if way not in ("min", "max"):
             raise QueryError(f"dimension {name!r} is {way!r}", "'min' or 'max'", example)
-        if name in (known for known, _ in found):
+        if name in (known for known, _ in dimensions):
             raise QueryError(f"dimension {name!r} is given twice", "each once")
-        found.append((name, way))
-    if len(found) > MOST:
-        raise QueryError(f"{len(found)} dimensions", f"{MOST} at most", "leave some out")
-    return tuple(found)
+        dimensions.append((name, way))
+    if len(dimensions) > MOST:
+        raise QueryError(f"{len(dimensions)} dimensions", f"{MOST} at most", "leave some out")
+    return tuple(dimensions)

@@ -1,4 +1,4 @@
-"""What the algorithms that keep the points of the window in a field have in common."""
+"""What the algorithms that maintain a point window have in common."""
 
 from __future__ import annotations
 
@@ -8,41 +8,20 @@ from collections.abc import Mapping
 import numpy as np
 from typing_extensions import override
 
-from skyband.dominating.point_window import (
-    ARRIVED,
-    NEXT,
-    OLDEST,
-    POINTS,
-    SLOTS,
-    Field,
-    choose_bounds,
-    resized_field,
-)
+from skyband.dominating.point_window import PointWindow, choose_bounds, resized_window
 from skyband.engine.algorithm import Algorithm, Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.jit import entry
 from skyband.order import Floats, Ints
 
-CODED = -1
-"""Where ``state.numbers`` holds the arrivals when codes were chosen."""
-
-
-_WASTED = 8  # slots per point held beyond which they are too many
+_WASTED = 8  # slots per point beyond which they are too many
 _LEAST = 1024  # slots that are never too many
 
 
-@entry
-def stale(held: Field, numbers: Ints) -> bool:
-    """Whether so many points came since codes were chosen that they may not suit any more."""
-    since = held.numbers[ARRIVED] - numbers[CODED]
-    return since >= 64 and 2 * since >= held.numbers[POINTS]
-
-
 class WindowAlgorithm(Algorithm):
-    """Maintains a field of the window's points, codes of which are chosen anew as it turns over.
+    """Maintains the points of the window, codes of which are chosen anew as it turns over.
 
-    The state has fields ``held`` (the field), ``work`` and ``numbers``.
+    The state has fields ``window`` (the points) and ``work``.
     """
 
     attributes = True
@@ -60,45 +39,50 @@ class WindowAlgorithm(Algorithm):
         return 64
 
     @abstractmethod
-    def resized(self, held: Field) -> None:
-        """The field has been given more slots."""
+    def resized(self, window: PointWindow) -> None:
+        """Go on with a window that has other slots."""
 
     @abstractmethod
     def recoded(self) -> None:
-        """Codes have been chosen anew."""
+        """Adapt to codes that have been chosen anew."""
 
+    @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
-        """Make room for as many points as are held at a time, and give up much that is not used."""
+        # room for as many points as are alive at a time; much that is not used is given up
         del rows
-        held: Field = self.state.held
+        window: PointWindow = self.state.window
+        now = window.now[0]
         before = np.concatenate([steps.base, steps.base + steps.stop[:-1]])[: len(steps.stop)]
         most = (steps.base + steps.stop - np.minimum(steps.first, before)).max(initial=0)
-        room = max(int(most), int(held.numbers[NEXT] - held.numbers[OLDEST]), self.least_room())
-        slots = int(held.numbers[SLOTS])
+        room = max(int(most), int(now.end - now.oldest), self.least_room())
+        slots = int(now.slots)
         if room > slots or (slots > _WASTED * room and slots > _LEAST):
-            self.resized(resized_field(held, room))
+            self.resized(resized_window(window, room))
             self._coded()
 
     def take_over(self, other: WindowAlgorithm) -> None:
         """Go on with the window of another algorithm."""
         self.state.work[:] = other.work
-        self.resized(other.state.held)
+        self.resized(other.state.window)
         self._coded()
 
     def recode(self) -> None:
         """Choose codes that suit the points of the window as they are now."""
-        choose_bounds(self.state.held)
+        choose_bounds(self.state.window)
         self._coded()
 
     def _coded(self) -> None:
-        self.state.numbers[CODED] = self.state.held.numbers[ARRIVED]
+        now = self.state.window.now[0]
+        now.coded_at = now.arrived
         self.recoded()
 
+    @override
     def kept(self) -> Ints:
-        """Every point counts for the scores of others."""
-        held: Field = self.state.held
-        seqs = np.arange(int(held.numbers[OLDEST]), int(held.numbers[NEXT]), dtype=np.int64)
-        return seqs[~np.isnan(held.points[(seqs & (int(held.numbers[SLOTS]) - 1)) * self.width])]
+        # every point counts for the scores of others
+        window: PointWindow = self.state.window
+        now = window.now[0]
+        seqs = np.arange(now.oldest, now.end, dtype=np.int64)
+        return seqs[~np.isnan(window.points[(seqs & (int(now.slots) - 1)) * self.width])]
 
     @property
     @override
@@ -107,12 +91,12 @@ class WindowAlgorithm(Algorithm):
 
     def true_scores(self, alive: Mapping[int, float]) -> tuple[list[int], list[int]]:
         """The points of the window, which must be those ``alive``, and their scores, counted."""
-        held: Field = self.state.held
+        window: PointWindow = self.state.window
         seqs = self.kept()
         assert seqs.tolist() == sorted(alive), "1: not the window's points"
-        assert int(held.numbers[POINTS]) == len(seqs), "1: points are miscounted"
-        slots = int(held.numbers[SLOTS])
-        points = held.points.reshape(slots, self.width)[seqs & (slots - 1)]
+        assert int(window.now[0].points) == len(seqs), "1: points are miscounted"
+        slots = int(window.now[0].slots)
+        points = window.points.reshape(slots, self.width)[seqs & (slots - 1)]
         scores = [
             int(((point <= points).all(axis=1) & (point < points).any(axis=1)).sum())
             for point in points

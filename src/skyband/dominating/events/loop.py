@@ -1,286 +1,177 @@
-"""The loop of event-based processing: arrivals and expiries, then whoever may be an answer now."""
+"""The pieces of which the loops of event-based algorithms are made.
+
+Each algorithm has a loop of its own. Per step it calls ``begin_step``, and takes in expiries and
+arrivals; if the step is answered, it examines the points that ``next_arrival`` and ``next_event``
+give; then it calls ``finish_step``.
+"""
 
 from __future__ import annotations
 
-from skyband.dominating.bounds import cell_at, count_cells, least, most, sum_up
+from skyband.dominating.bounds import cell_at, most
 from skyband.dominating.cells import drop, put
-from skyband.dominating.events.accuracy import gauge
-from skyband.dominating.events.answers import (
-    demote,
-    enter,
-    file,
-    full,
-    leave,
-    promote,
-    schedule,
-)
+from skyband.dominating.contenders import State as Contending
+from skyband.dominating.events.answers import enter, leave
 from skyband.dominating.events.calendar import strike, take_due
-from skyband.dominating.events.counting import count_arrival, count_partially
-from skyband.dominating.events.intervals import safe_until
-from skyband.dominating.events.reference import reference_bound
-from skyband.dominating.events.samples import add_up, choose_samples, estimate, join, part
-from skyband.dominating.events.state import (
-    ADVANCED,
-    BOUNDED,
-    CANDIDATE,
-    EVENT,
-    EXAMINED,
-    EXCLUDED,
-    FINED,
-    FRESH,
-    GAUGED,
-    LOOKED,
-    MISSED,
-    MOST_CANDIDATES,
-    NEAR,
-    NOTHING,
-    PARTIAL,
-    PRUNING,
-    SAMPLING,
-    TAKEN,
-    TOP,
-    K,
-    State,
-    clock,
-)
-from skyband.dominating.exact_scores import credit, rank_again
+from skyband.dominating.events.state import CANDIDATE, EVENT, NOTHING, OBSOLETE, TOP, State, clock
+from skyband.dominating.exact_scores import update_scores
 from skyband.dominating.point_window import (
-    ARRIVED,
-    NEXT,
     NONE,
-    OLDEST,
-    POINTS,
-    WIDTH,
-    exact_score,
     is_point,
     place_point,
     remove_oldest,
-    seq_of,
     slot_of,
+    stale,
 )
-from skyband.dominating.window import stale
 from skyband.engine.steps import Steps
 from skyband.kernels.emission import Out, report_whole, skip
-from skyband.kernels.jit import entry, lean
+from skyband.kernels.jit import lean
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
 from skyband.order import Floats, Ints
 
-_OFTEN, _SELDOM = 1000, 50  # times that bounds are counted meanwhile, few cells and many
-_GAUGES = 10  # estimates of the accuracy while the window is replaced once
 _PART = 8  # part of the window whose replacement in one step makes starting anew cheaper
 
 
-@entry
-def advance(
-    state: State,
-    scores: Floats,
-    attributes: Floats,
-    steps: Steps,
-    target: Out,
-    missed: Ints,
-    step: int,
-) -> int:
-    """Take in a batch from a step on; return the step before which it must be started anew.
+@lean
+def begin_step(state: State, arriving: int) -> None:
+    """Decide how so many arrivals are taken in: event by event, or by starting anew."""
+    if arriving > 64 and arriving * _PART > state.window.now[0].points:
+        state.now[0].must_start = 1  # examining them one by one costs more
 
-    ``missed`` receives per step how many answers are expected to be missing, in thousandths.
+
+@lean
+def ready(state: State) -> bool:
+    """Whether arrivals and events can be examined: the state has been started, and codes suit."""
+    return not state.now[0].must_start and not stale(state.window)
+
+
+@lean
+def finish_step(state: State, steps: Steps, target: Out, missed: Ints, step: int) -> bool:
+    """Answer a step, or skip it; False if answers are lacking, and it must be started anew.
+
+    ``missed`` receives how many answers are expected to be missing, in thousandths.
     """
-    held, numbers = state.held, state.numbers
-    position = steps.stop[step - 1] if step > 0 else 0
-    while step < len(steps.stop):
-        if numbers[TAKEN] == 0:
-            if _part(state, steps.stop[step] - position):
-                numbers[FRESH] = 1
-            while held.numbers[OLDEST] < min(steps.first[step], held.numbers[NEXT]):
-                _expire(state)
-            for row in range(position, steps.stop[step]):
-                _arrive(state, attributes, row, scores[row] == scores[row])
-            while held.numbers[OLDEST] < steps.first[step]:
-                _expire(state)
-            numbers[TAKEN] = 1
-        if steps.emit[step]:
-            if numbers[FRESH] or stale(held, numbers):
-                return step
-            settle(state)
-            if state.top.size[0] < min(numbers[K], held.numbers[POINTS]):
-                numbers[FRESH] = 1  # nobody is left to examine: approximations may run dry
-                return step
-            missed[step] = numbers[MISSED]
-            state.work[SLIDES] += 1
-            state.work[CANDIDATES] += state.top.size[0] + state.candidates.size[0]
-            report_whole(target, step, state.best, numbers[K])
-        else:
-            skip(target, step)
-        numbers[TAKEN] = 0
-        position = steps.stop[step]
-        step += 1
-    return step
+    now = state.now[0]
+    if not steps.emit[step]:
+        skip(target, step)
+    elif state.top.size[0] < min(now.k, state.window.now[0].points):
+        now.must_start = 1  # no point is left to examine: approximations may run dry
+        return False
+    else:
+        missed[step] = now.missed
+        state.work[SLIDES] += 1
+        state.work[CANDIDATES] += state.top.size[0] + state.candidates.size[0]
+        report_whole(target, step, state.best, now.k)
+    now.taken_in = 0
+    return True
 
 
 @lean
-def _part(state: State, arriving: int) -> bool:
-    """Whether so many points arrive that examining them one by one costs more than a new start."""
-    return arriving > 64 and arriving * _PART > state.held.numbers[POINTS]
-
-
-@lean
-def _expire(state: State) -> None:
-    held = state.held
-    slot = slot_of(held, held.numbers[OLDEST])
-    if is_point(held, slot):
+def expire_oldest(state: State) -> None:
+    """Remove the oldest point of the window."""
+    window = state.window
+    slot = slot_of(window, window.now[0].oldest)
+    if is_point(window, slot):
         kind = state.kind[slot]
         if kind == TOP:
             leave(state, state.top, slot)
         elif kind == CANDIDATE:
             leave(state, state.candidates, slot)
         elif kind == EVENT:
-            strike(state.dates, slot)
+            strike(state.calendar, slot)
         state.kind[slot] = NOTHING
-        if state.samples.place[slot] != NONE:
-            part(state, slot)
-        _credit(state, slot, -1)
+        _count(state, slot, -1)
         drop(state.grid, slot)
-    remove_oldest(held)
+    remove_oldest(window)
 
 
 @lean
-def _arrive(state: State, attributes: Floats, row: int, is_ranked: bool) -> None:
-    held = state.held
-    slot = place_point(held, attributes, row, is_ranked)
+def insert_arrival(state: State, attributes: Floats, row: int, is_ranked: bool) -> int:
+    """Add a row to the window; return its slot."""
+    slot = place_point(state.window, attributes, row, is_ranked)
     if is_ranked:
-        put(state.grid, slot, cell_at(held, slot, state.grid.side[0]))
-        _credit(state, slot, 1)
-        if state.numbers[ADVANCED] and not state.numbers[FRESH]:
-            count_arrival(state, slot)
+        put(state.grid, slot, cell_at(state.window, slot, state.grid.side[0]))
+        _count(state, slot, 1)
+    return slot
 
 
 @lean
-def _credit(state: State, slot: int, amount: int) -> None:
-    if state.numbers[FRESH]:
-        return
-    credit(state.top, state.held, slot, amount, state.work)
-    if state.numbers[ADVANCED]:
-        credit(state.candidates, state.held, slot, amount, state.work)
-    if state.numbers[SAMPLING]:
-        credit(state.samples.items, state.held, slot, amount, state.work)
+def _count(state: State, slot: int, change: int) -> None:
+    """Bring the scores of answers and candidates up to date."""
+    if not state.now[0].must_start:
+        update_scores(state.top, state.window, slot, change, state.work)
+        update_scores(state.candidates, state.window, slot, change, state.work)
 
 
 @lean
-def settle(state: State) -> None:
-    """Examine the new points and those whose events are due: the answers are right afterwards."""
-    held, numbers = state.held, state.numbers
-    rank_again(state.best, state.top, state.place, held)
-    promote(state)
-    renew_bounds(state)
-    if numbers[SAMPLING]:
-        add_up(state)
-    for seq in range(max(numbers[EXAMINED], held.numbers[OLDEST]), held.numbers[NEXT]):
-        slot = slot_of(held, seq)
-        if is_point(held, slot):
-            _meet(state, seq, slot)
-    numbers[EXAMINED] = held.numbers[NEXT]
-    now = clock(held)
-    last = min(now, numbers[LOOKED] + len(state.dates.first))
-    for tick in range(numbers[LOOKED] + 1, last + 1):
-        slot = take_due(state.dates, tick)
-        while slot != NONE:
-            _look(state, slot)
-            slot = take_due(state.dates, tick)
-    numbers[LOOKED] = now
-    if numbers[ADVANCED] and state.candidates.size[0] >= numbers[MOST_CANDIDATES]:
-        demote(state)
-    since = held.numbers[ARRIVED] - numbers[GAUGED]
-    approximate = numbers[SAMPLING] or numbers[PRUNING]
-    if approximate and full(state) and since * _GAUGES >= held.numbers[POINTS]:
-        gauge(state)
+def next_arrival(state: State) -> int:
+    """The slot of the next point that has arrived and has not been examined, or NONE."""
+    now, span = state.now[0], state.window.now[0]
+    now.examined = max(now.examined, span.oldest)
+    while now.examined < span.end:
+        slot = slot_of(state.window, now.examined)
+        now.examined += 1
+        if is_point(state.window, slot):
+            state.work[EVENTS] += 1
+            return slot
+    return NONE
 
 
 @lean
-def _meet(state: State, seq: int, slot: int) -> None:
-    """Examine a point that has arrived."""
-    if leave_alone(state, slot):
-        return
-    if state.numbers[SAMPLING]:
-        join(state, seq, slot)
-    bound = reference_bound(state, slot) if full(state) else NONE
-    _examine(state, seq, slot, bound)
+def last_due(state: State) -> int:
+    """The tick up to which events must be processed; the calendar is gone through once at most."""
+    return min(clock(state.window), state.now[0].processed + len(state.calendar.first))
 
 
 @lean
-def _look(state: State, slot: int) -> None:
-    """Process the event of a point."""
-    held = state.held
-    state.kind[slot] = NOTHING
-    seq = seq_of(held, slot)
-    if not leave_alone(state, slot):
-        bound = state.score[slot] + held.numbers[ARRIVED] - state.since[slot]
-        _examine(state, seq, slot, bound)
+def next_event(state: State, last: int) -> int:
+    """Take the next event that is due up to a tick; return the slot of its point, or NONE."""
+    now = state.now[0]
+    while now.processed < last:
+        slot = take_due(state.calendar, now.processed + 1)
+        if slot != NONE:
+            state.kind[slot] = NOTHING
+            state.work[EVENTS] += 1
+            return slot
+        now.processed += 1
+    now.processed = clock(state.window)
+    return NONE
 
 
 @lean
-def _examine(state: State, seq: int, slot: int, bound: int) -> None:
-    """Schedule an event if a bound of the score allows it; otherwise the exact score decides."""
-    numbers = state.numbers
-    if full(state):
-        if numbers[SAMPLING]:
-            guess = estimate(state, slot)
-            if guess != NONE and (bound == NONE or guess < bound):
-                bound = guess
-        if numbers[ADVANCED] and numbers[BOUNDED] != NONE:
-            most_now = most(state.limits, state.grid.cell[slot])
-            most_now += state.held.numbers[ARRIVED] - numbers[BOUNDED]
-            bound = most_now if bound == NONE else min(bound, most_now)
-        if bound != NONE:
-            tick = safe_until(state, seq, slot, bound)
-            if tick > clock(state.held):
-                schedule(state, seq, slot, bound, tick)
-                return
-    if numbers[SAMPLING] and state.samples.place[slot] != NONE:
-        score = state.samples.items.score[state.samples.place[slot]]
-    else:
-        score = exact_score(state.held, slot, state.work)
-        if numbers[ADVANCED]:
-            numbers[NEAR] += 2
-        if numbers[PARTIAL]:
-            count_partially(state, slot, seq)
-    if not enter(state, seq, slot, score):
-        file(state, seq, slot, score)
+def start_answers(state: State, contending: Contending) -> None:
+    """Forget all events, and take over the k best of the contenders."""
+    now, span = state.now[0], state.window.now[0]
+    state.calendar.first[:] = NONE
+    state.calendar.due[:] = NONE
+    state.kind[:] = NOTHING
+    state.place[:] = NONE
+    state.top.size[0] = 0
+    state.best.size[0] = 0
+    state.candidates.size[0] = 0
+    for at in range(min(now.k, contending.order.size[0])):
+        seq = contending.order.seq[at]
+        enter(state, seq, slot_of(state.window, seq), int(contending.order.score[at]))
+    now.processed = clock(state.window)
+    now.examined = span.end
+    now.bounded_at = now.fine_bounded_at = NONE
+    now.gauged_at = span.arrived
+    now.missed = 0
+    now.must_start = 0
 
 
 @lean
-def leave_alone(state: State, slot: int) -> bool:
-    """AMSA: whether the cell of a point is so far behind the answers that it is left alone."""
+def first_bound(state: State, contending: Contending, slot: int) -> int:
+    """The score of a point, if it is a contender, or a bound of it; NONE if no event is needed."""
+    window, limits = state.window, contending.limits
+    if not is_point(window, slot) or state.kind[slot] != NOTHING:
+        return NONE
     state.work[EVENTS] += 1
-    if not state.numbers[PRUNING] or not full(state) or state.numbers[FINED] == NONE:
-        return False
-    k, width = state.numbers[K], state.held.numbers[WIDTH]
-    first, last = state.best.score[0], state.best.score[k - 1]
-    cell = cell_at(state.held, slot, state.fine.side[0])
-    arrived = state.held.numbers[ARRIVED] - state.numbers[FINED]
-    if most(state.fine, cell) + arrived < last and first - last < last - least(
-        state.fine, cell, width
-    ):
-        state.kind[slot] = EXCLUDED
-        return True
-    return False
-
-
-@lean
-def renew_bounds(state: State) -> None:
-    """Count the bounds of cells anew now and then: often those of few cells, seldom of many."""
-    held, numbers = state.held, state.numbers
-    if not numbers[ADVANCED] or not full(state):
-        return
-    arrived, points = held.numbers[ARRIVED], held.numbers[POINTS]
-    if numbers[BOUNDED] == NONE or (arrived - numbers[BOUNDED]) * _OFTEN >= points:
-        numbers[BOUNDED] = arrived
-        counts = state.limits.at_least
-        for cell in range(len(counts)):
-            counts[cell] = state.grid.held[cell]
-        sum_up(state.limits, held.numbers[WIDTH])
-        if numbers[SAMPLING]:
-            choose_samples(state)
-    if numbers[PRUNING] and (
-        numbers[FINED] == NONE or (arrived - numbers[FINED]) * _SELDOM >= points
-    ):
-        numbers[FINED] = arrived
-        count_cells(held, state.fine)
+    if contending.place[slot] != NONE:
+        return contending.contenders.score[contending.place[slot]]
+    bound = most(limits, cell_at(window, slot, limits.side[0]))
+    if bound >= contending.now[0].floor:  # no contender all the same: k later ones are no worse
+        state.score[slot] = bound
+        state.generated_at[slot] = window.now[0].arrived
+        state.kind[slot] = OBSOLETE
+        return NONE
+    return bound

@@ -14,68 +14,48 @@ import numpy as np
 from skyband.dominating.bounds import Bounds
 from skyband.dominating.cells import Cells
 from skyband.dominating.events.calendar import Calendar
-from skyband.dominating.exact_scores import Tracked
-from skyband.dominating.point_window import ARRIVED, BITS, EXPIRED, SLOTS, WIDTH, Field
+from skyband.dominating.exact_scores import ExactScores
+from skyband.dominating.point_window import PointWindow
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked
+from skyband.kernels.records import Record, fields
 from skyband.order import Ints
 
 # what is known of a point, by slot
 NOTHING, EVENT, OBSOLETE, CANDIDATE, TOP, EXCLUDED = range(6)
 
-NUMBERS = (
+NOW = fields(
     "k",
-    "taken",  # whether the points of the step have been taken in
-    "fresh",  # whether nothing is scheduled yet
-    "size",  # rows of a count window; 0 for time windows
-    "advanced",  # whether counters and candidates are kept (ADA)
-    "sampling",  # points in a sample of a cell (AHBA); 0 for no samples
-    "pruning",  # whether points of low cells are left alone (AMSA)
+    "window_size",  # rows of a count window; 0 for time windows
+    "taken_in",  # whether the points of the step have been taken in
+    "must_start",  # whether nothing is scheduled, and all events must be generated anew
+    "processed",  # tick up to which events have been processed
+    "examined",  # sequence number up to which arrivals have been examined
+    "obsolete_kept",  # share of obsolete events that is kept, in thousandths
+    "random",  # state of the random numbers
+    # ADA
     "near",  # ticks within which an event makes a point a candidate
     "most_candidates",
-    "looked",  # tick up to which events have been processed
-    "examined",  # sequence number up to which arrivals have been examined
-    "bounded",  # arrivals when the bounds of cells were counted
-    "fined",  # the same of smaller cells (AMSA)
-    "partial",  # whether exact scores are counted for partially dominated cells (ADA)
-    "chance",  # state of the random numbers
-    "kept",  # obsolete events kept, in thousandths
-    "sample_room",
-    "error",  # of means of samples, in thousandths of the range of a cell (AHBA)
-    "gauged",  # arrivals when the accuracy was estimated
+    "partial",  # whether exact scores are counted for partially dominated cells
+    "bounded_at",  # arrivals when the bounds of cells were counted, or NONE
+    # AHBA
+    "sample_size",  # points in the sample of a cell
+    "sample_room",  # points in all samples at most
+    "sample_error",  # of means of samples, in thousandths of the range of a cell
+    # AMSA
+    "guarded",  # whether points are spared whose cells may hold answers
+    # AHBA and AMSA
+    "fine_bounded_at",  # arrivals when the bounds of smaller cells were counted, or NONE
+    "gauged_at",  # arrivals when the accuracy was estimated
     "missed",  # answers that are expected to be missing, in thousandths
-    "coded",  # arrivals when codes were chosen; the last
 )
-(
-    K,
-    TAKEN,
-    FRESH,
-    SIZE,
-    ADVANCED,
-    SAMPLING,
-    PRUNING,
-    NEAR,
-    MOST_CANDIDATES,
-    LOOKED,
-    EXAMINED,
-    BOUNDED,
-    FINED,
-    PARTIAL,
-    CHANCE,
-    KEPT,
-    SAMPLE_ROOM,
-    ERROR,
-    GAUGED,
-    MISSED,
-    CODED,
-) = range(len(NUMBERS))
 
 
 class Samples(NamedTuple):
     """Points whose mean score stands for that of others in their cell (AHBA)."""
 
-    items: Tracked
-    place: Ints  # by slot: place among the samples, or NONE
+    points: ExactScores
+    place: Ints  # by slot: place among the points, or NONE
     size: Ints  # by cell: points in the sample; NONE if the cell has none
     total: Ints  # by cell: their scores
     largest: Ints  # by cell: the largest of them
@@ -85,58 +65,60 @@ class Samples(NamedTuple):
 class State(NamedTuple):
     """The window, the answers, and when each other point must be examined."""
 
-    held: Field
+    window: PointWindow
     grid: Cells
-    limits: Bounds  # of the cells of the grid
-    fine: Bounds  # of more and smaller cells
-    top: Tracked  # the k best, with their scores
+    top: ExactScores  # the k best
     best: Ranked  # the same in rank order
-    ages: Ints  # their sequence numbers, ascending
-    marks: Ints  # their codes, packed, in the same order
-    candidates: Tracked
+    top_seq: Ints  # their sequence numbers, ascending
+    top_codes: Ints  # their codes, packed, in the same order
     place: Ints  # by slot: place in top or candidates, or NONE
     kind: Ints  # by slot: what is known of the point
     score: Ints  # by slot, of events: score, or a bound of it, when the event was generated
-    since: Ints  # by slot, of events: arrivals then
-    dates: Calendar
-    later: Ints  # by cell: arrivals in cells that dominate it
-    before: Ints  # by slot: the same when the point arrived, less what was counted besides
+    generated_at: Ints  # by slot, of events: arrivals then
+    calendar: Calendar
+    candidates: ExactScores  # from here on ADA's; empty for EVA
+    limits: Bounds  # of the cells of the grid
+    cell_counter: Ints  # by cell: arrivals in cells that dominate it
+    point_counter: Ints  # by slot: the same when the point arrived, less what was counted besides
     counted: Ints  # by slot: whether the point was counted where it dominates a cell partially
     samples: Samples
+    fine: Bounds  # of more and smaller cells (AHBA, AMSA)
     work: Ints
-    numbers: Ints
+    now: Record
 
 
 @lean
-def clock(held: Field) -> int:
+def clock(window: PointWindow) -> int:
     """Arrivals and expiries so far."""
-    return held.numbers[ARRIVED] + held.numbers[EXPIRED]
+    span = window.now[0]
+    return span.arrived + span.expired
 
 
 @lean
 def expiry(state: State, seq: int) -> int:
     """The tick at which a point expires, or, in time windows, one that is not after it."""
-    size, held = state.numbers[SIZE], state.held
+    size = state.now[0].window_size
     if size > 0:
         return 2 * (seq + 1) + size
-    return max(held.numbers[ARRIVED] + seq + 1, clock(held) + 1)
+    return max(state.window.now[0].arrived + seq + 1, clock(state.window) + 1)
 
 
 @lean
-def mark(state: State, slot: int) -> int:
+def packed_codes(state: State, slot: int) -> int:
     """The leading bits of a point's codes in one number, a free bit before each dimension's."""
-    held = state.held
-    width, slots = held.numbers[WIDTH], held.numbers[SLOTS]
+    window, span = state.window, state.window.now[0]
+    width, slots = span.width, span.slots
     bits = 63 // width - 1
-    cut = max(held.numbers[BITS] - bits, 0)
-    found = 0
+    cut = max(span.bits - bits, 0)
+    packed = 0
     for at in range(width):
-        found = (found << (bits + 1)) | (np.int64(held.codes[at * slots + slot]) >> cut)
-    return found
+        packed = (packed << (bits + 1)) | (np.int64(window.codes[at * slots + slot]) >> cut)
+    return packed
 
 
 @lean
 def draw(state: State, below: int) -> int:
     """A random number below ``below``."""
-    state.numbers[CHANCE] = (state.numbers[CHANCE] * 1103515245 + 12345) & 0x7FFFFFFF
-    return (state.numbers[CHANCE] >> 8) % below
+    now = state.now[0]
+    now.random = (now.random * 1103515245 + 12345) & 0x7FFFFFFF
+    return (now.random >> 8) % below

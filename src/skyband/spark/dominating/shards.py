@@ -188,7 +188,7 @@ class ShardCounts:
     def _forget(self) -> None:
         """Let go of the columns of rows that can no longer be answers."""
         if self.first and len(self.columns) > len(self.counts):
-            slots = self.counts.found.slot.tolist()
+            slots = self.counts.candidates.slot.tolist()
             self.columns = {slot: self.columns[slot] for slot in slots}
             self._told.intersection_update(slots)
 
@@ -298,7 +298,7 @@ class ShardProcessor(KeyProcessor):
         found.first = header["first"]
         if found.first:
             columns = [list(column) for column in value[4:]]
-            slots = found.counts.found.slot.tolist()
+            slots = found.counts.candidates.slot.tolist()
             rows = zip(*columns, strict=True) if columns else [()] * len(slots)
             found.columns = dict(zip(slots, rows, strict=True))
         return found, store, value[1]
@@ -314,7 +314,8 @@ class ShardProcessor(KeyProcessor):
         store.save()
         digests = b"".join(store.digests[pane] for pane in counts.alive)
         engine = snapshot.dump({"first": found.first}, counts.arrays())
-        rows = [found.columns[slot] for slot in counts.found.slot.tolist()] if found.first else []
+        slots = counts.candidates.slot.tolist()
+        rows = [found.columns[slot] for slot in slots] if found.first else []
         columns = [[row[i] for row in rows] for i in range(len(self._kept.types))]
         self._state.update((STATE_VERSION, alarm, engine, digests, *columns))
 
