@@ -201,9 +201,7 @@ def _fill_bfa(monitor: DominatingMonitor, points: Floats) -> None:
     less = points * np.array(monitor.query.signs)
     sample = less[np.random.default_rng(0).integers(0, n, _SAMPLE)]
     counts = np.sum([(less <= one).all(axis=1) for one in sample], axis=0, dtype=np.int64)
-    algorithm: Any = monitor.algorithm
-    algorithm.begin(less, counts * max(n // _SAMPLE, 1))
-    monitor._arrived = n
+    monitor.begin(points, counts * max(n // _SAMPLE, 1))
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ import numpy as np
 from typing_extensions import override
 
 from skyband.dominating import build, options_of
+from skyband.dominating.bfa import Bfa
 from skyband.dominating.degradation import APPROXIMATE, Load, load_of
 from skyband.dominating.planner import plan
 from skyband.dominating.query import TopKDominating
@@ -24,7 +25,7 @@ from skyband.engine.rows import Rows
 from skyband.engine.snapshot import window_of
 from skyband.engine.steps import Steps
 from skyband.errors import DataError, QueryError
-from skyband.order import Bools, Floats
+from skyband.order import Bools, Floats, Ints
 
 
 def _described(described: Mapping[str, Any]) -> TopKDominating:
@@ -133,6 +134,21 @@ class DominatingMonitor(Monitor[TopKDominating]):
         if load is not None and load.took(self.arrived - arrived, load.clock() - started):
             self._relieve(load)
         return ranked
+
+    def begin(self, points: Floats, scores: Ints) -> None:
+        """Start a count window with points whose scores are known, or estimated for a benchmark.
+
+        ``bfa`` only: it counts the scores of a large window pair by pair, which takes hours, while
+        what an update costs does not depend on them. Raises :class:`QueryError` for others, and
+        once rows have arrived.
+        """
+        algorithm = self._algorithm
+        if not isinstance(algorithm, Bfa) or self.arrived:
+            raise QueryError(
+                f"{self.plan.algorithm} with {self.arrived:,} rows", "bfa before any row", "push()"
+            )
+        algorithm.begin(points * np.array(self.query.signs), scores)
+        self._inlet.arrived = len(points)
 
     def _rows(self, points: Any) -> tuple[Rows, Bools | None]:
         """Points with less being better; a score of 0, or NaN where an attribute is missing."""

@@ -55,22 +55,8 @@ def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
     """
     first = arrived // panes.slide + 1
     last = -(-(arrived + rows) // panes.slide)
-    if first == last:  # small batches are many: no more arrays than needed
-        end = first * panes.slide
-        stop = min(end - arrived, rows)
-        rest = panes.size % panes.slide
-        split = min(max(end - rest - arrived, 0), stop) if rest else stop
-        numbers = np.array([[stop], [split], [first], [max(end - panes.size, 0)], [arrived]])
-        complete = end <= arrived + rows and not (full and end < panes.size)
-        return Steps(
-            numbers[0],
-            numbers[1],
-            numbers[2],
-            numbers[3],
-            _YES if complete else _NO,
-            _NONE,
-            numbers[4],
-        )
+    if first == last:
+        return _one_step(panes, arrived, rows, full)
     window = np.arange(first, last + 1, dtype=np.int64)
     end = window * panes.slide
     rest = panes.size % panes.slide
@@ -88,6 +74,19 @@ def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
         _NONE,
         np.array([arrived], dtype=np.int64),
     )
+
+
+def _one_step(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
+    """Steps of a batch within one step: small batches are many, so no array more than needed."""
+    window = arrived // panes.slide + 1
+    end = window * panes.slide
+    stop = min(end - arrived, rows)
+    rest = panes.size % panes.slide
+    split = min(max(end - rest - arrived, 0), stop) if rest else stop
+    complete = end <= arrived + rows and not (full and end < panes.size)
+    numbers = np.array([[stop], [split], [window], [max(end - panes.size, 0)], [arrived]])
+    emit = _YES if complete else _NO
+    return Steps(numbers[0], numbers[1], numbers[2], numbers[3], emit, _NONE, numbers[4])
 
 
 class TimeSteps:

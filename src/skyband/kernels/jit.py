@@ -90,7 +90,7 @@ def _caches() -> Path:
 
 
 def forget_compiled(all_of_them: bool) -> int:
-    """Delete compiled kernels: all, or those of other states of the sources. Returns their bytes."""
+    """Delete compiled kernels, all or those of other sources; returns how many bytes they took."""
     freed = 0
     for folder in _caches().glob("*"):
         if all_of_them or folder != cache_folder():
