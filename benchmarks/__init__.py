@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PLAIN = {
     "scan": ("benchmarks.scan", "Scan"),
+    "pushes": ("benchmarks.pushes", "Pushes"),
     "grid": ("benchmarks.grid", "Grid"),
     "memory": ("benchmarks.memory", "Memory"),
     "start": ("benchmarks.start", "Start"),
@@ -65,9 +66,9 @@ def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Stu
     if rows is not None and rows < 100_000:
         raise QueryError(f"rows is {rows:,}", "at least 100,000")
     if len(words) == 1 and words[0] in _PLAIN:
-        module, cls = _PLAIN[words[0]]
+        names = ["scan", "pushes"] if words == ["scan"] else words
         size = {} if rows is None else {"rows": rows}
-        return [getattr(import_module(module), cls).sized(quick, **size)]
+        return [_study(name, quick, size) for name in names]
     if len(words) < 2 or words[0] != "paper" or words[1] not in _PAPERS:
         raise QueryError(
             f"benchmark is {' '.join(words)!r}" if words else "no benchmark was named",
@@ -84,3 +85,9 @@ def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Stu
                 f"write skyband bench paper {words[1]} for all of them",
             )
     return [studies[name](quick) for name in wanted]
+
+
+def _study(name: str, quick: bool, size: dict[str, int]) -> Study:
+    module, cls = _PLAIN[name]
+    study: Study = getattr(import_module(module), cls).sized(quick, **size)
+    return study

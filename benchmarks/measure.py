@@ -160,6 +160,7 @@ def best_of(
 def _warmed(algorithm: str, emit: str, options: tuple[tuple[str, Any], ...]) -> None:
     tiny = Point(algorithm, 64, 8, 4, "changes" if emit == "changes" else "all", options)
     monitor = tiny.monitor()
+    assert monitor.algorithm.name  # "auto" would leave so few objects to NumPy
     for scores in (np.random.default_rng(0).random(400), np.arange(400.0), -np.arange(400.0)):
         monitor.push(scores)  # at random, rising and falling: to pass every way through the code
 

@@ -227,3 +227,36 @@ def test_nothing_heavy_before_a_command_runs():
 def test_main_is_what_the_script_calls():
     assert cli.__all__ == ["main"]
     assert cli.main(["--version"]) == 0
+
+
+def test_kernels_says_where_they_are_and_forgets_them(run, tmp_path, monkeypatch):
+    from skyband.kernels import jit
+
+    folder = tmp_path / "compiled" / jit.cache_folder().name
+    monkeypatch.setattr(jit, "cache_folder", lambda: folder)
+    monkeypatch.setattr(jit, "_caches", lambda: folder.parent)
+    for place in (folder, folder.parent / "older"):
+        place.mkdir(parents=True)
+        (place / "kernel.nbc").write_bytes(b"x" * 2_000_000)
+    shown = run("kernels")
+    assert str(folder) in shown.out
+    assert "2.0 MB" in shown.out
+    assert "other versions" in shown.out
+    assert jit.forget_compiled(False) == 2_000_000
+    assert [place.name for place in folder.parent.iterdir()] == [folder.name]
+    assert "deleted 2.0 MB" in run("kernels", "--forget").out
+    assert not list(folder.parent.iterdir())
+
+
+def test_compiled_kernels_are_kept_by_their_sources(tmp_path, monkeypatch):
+    from skyband.kernels import jit
+
+    before = jit.cache_folder.__wrapped__()
+    assert before == jit.cache_folder.__wrapped__()
+    for name in jit._FOLDERS:
+        (tmp_path / name).mkdir()
+    (tmp_path / "kernels" / "one.py").write_text("x = 1")
+    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
+    first = jit.cache_folder.__wrapped__()
+    (tmp_path / "kernels" / "one.py").write_text("x = 2")
+    assert before.name != first.name != jit.cache_folder.__wrapped__().name

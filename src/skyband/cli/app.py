@@ -166,3 +166,15 @@ def bench(
     from skyband.cli import bench as command
 
     raise typer.Exit(command.run(words, quick, as_json, rows))
+
+
+@app.command()
+def kernels(
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete them; the next run compiles again.")
+    ] = False,
+) -> None:
+    """Show where compiled kernels are kept, and how large they are."""
+    from skyband.cli import kernels as command
+
+    command.run(forget)

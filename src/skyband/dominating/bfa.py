@@ -48,6 +48,7 @@ class Bfa(Algorithm):
 
     name = "bfa"
     attributes = True
+    keeps_window = True
     state: State
 
     def __init__(self, setting: Setting, width: int) -> None:

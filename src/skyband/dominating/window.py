@@ -25,6 +25,7 @@ class WindowAlgorithm(Algorithm):
     """
 
     attributes = True
+    keeps_window = True
 
     def accuracies(self, steps: Steps) -> Floats:
         """Per step of the last push, the share of the answer that is expected to be right."""

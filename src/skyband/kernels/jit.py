@@ -18,6 +18,7 @@ import numba
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_CONFIG: Any = numba.config
 _PATIENCE = 1.0  # seconds after which a first call is surely compiling and not loading
 _PACKAGE = Path(__file__).parent.parent
 _FOLDERS = ("engine", "kernels", "topk", "workload", "dominating", "incomplete", "totals")
@@ -55,12 +56,12 @@ def _compiled(function: Function, **options: Any) -> Function:
 @contextmanager
 def _cached_in(folder: Path) -> Iterator[None]:
     """Let Numba keep what is decorated now in a folder; it asks for the place only then."""
-    before = numba.config.CACHE_DIR
-    numba.config.CACHE_DIR = str(folder)
+    before = _CONFIG.CACHE_DIR
+    _CONFIG.CACHE_DIR = str(folder)
     try:
         yield
     finally:
-        numba.config.CACHE_DIR = before
+        _CONFIG.CACHE_DIR = before
 
 
 @functools.cache
@@ -80,8 +81,8 @@ def cache_folder() -> Path:
 
 def _caches() -> Path:
     """The folder of all caches: in the package, or in the user's own if that cannot be written."""
-    if numba.config.CACHE_DIR:
-        return Path(numba.config.CACHE_DIR) / "skyband"
+    if _CONFIG.CACHE_DIR:
+        return Path(_CONFIG.CACHE_DIR) / "skyband"
     inside = _PACKAGE / "__pycache__"
     if os.access(inside if inside.exists() else _PACKAGE, os.W_OK):
         return inside / "compiled"
