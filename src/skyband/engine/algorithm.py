@@ -48,6 +48,11 @@ class Algorithm(ABC):
         self.state: Any = self.new_state()
         self._most = 0  # objects alive at most so far: bounds the size of an answer
 
+    @classmethod
+    def is_loaded(cls) -> bool:
+        """Whether this process has compiled its kernels, or loaded them."""
+        return cls in _COMPILED
+
     @abstractmethod
     def new_state(self) -> Any:
         """The state before the first object."""

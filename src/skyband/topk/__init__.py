@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,13 @@ _CLASSES = {
 
 ALGORITHMS = tuple(_CLASSES)
 """The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+
+
+def is_loaded(name: str) -> bool:
+    """Whether this process has compiled the kernels of an algorithm, or loaded them."""
+    module, cls = _CLASSES[name]
+    imported = sys.modules.get(module)
+    return imported is not None and bool(getattr(imported, cls).is_loaded())
 
 
 def build(name: str, setting: Setting) -> Algorithm:

@@ -22,7 +22,7 @@ from skyband.engine.steps import Steps
 from skyband.errors import DataError
 from skyband.order import Bools
 from skyband.query import TopK
-from skyband.topk import build
+from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
 from skyband.topk.planner import SAMPLE, plan, trend
 from skyband.windows import CountWindow
@@ -155,7 +155,8 @@ class TopKMonitor(Monitor[TopK]):
             return
         if self._undecided and rows.size:
             self._decide(rows)
-        if not self._algorithm.can_afford(rows, steps):
+        ready = not self._undecided and is_loaded(self.plan.algorithm)
+        if ready or not self._algorithm.can_afford(rows, steps):
             self._compile()
 
     def _decide(self, rows: Rows) -> None:

@@ -19,7 +19,7 @@ from skyband.kernels.emission import Out, out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 
-_NANOSECONDS = 1e9  # of work that NumPy may take before compiled kernels take over
+_NANOSECONDS = 2e8  # of work that NumPy may take before compiled kernels take over
 _PER_PUSH, _PER_WINDOW, _PER_ROW = 30_000.0, 30_000.0, 8.0  # what work takes, roughly
 _ROWS = 1 << 18  # rows that are remembered at most
 
