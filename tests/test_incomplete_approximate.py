@@ -9,8 +9,7 @@ import pytest
 
 from skyband import IncompleteMonitor, QueryError, TopKIncomplete, last
 from skyband.datasets.incomplete import Sightings, sightings
-from skyband.incomplete.best_score import chances, refresh
-from skyband.incomplete.best_score import learn as learn_row
+from skyband.incomplete.approximate import count_row, new_chances, refresh
 from skyband.incomplete.self_join import note_repeats, repeats, self_join
 from skyband.incomplete.store import rule_of
 from skyband.kernels.jit import entry
@@ -142,11 +141,11 @@ def test_chances_are_those_of_the_window(width):
     """Conditional frequencies by sketches with many bitmaps, against those of all objects."""
     size = 4000
     rows = sightings(12_000, width, 0.5, 200, 2)
-    by = rule_of(of_width(width))
-    hopes = chances(by, size, 1 << 12)
-    learn(hopes, by, rows.stream, rows.id)
+    rule = rule_of(of_width(width))
+    chances = new_chances(rule, size, 1 << 12)
+    count_rows(chances, rule, rows.stream, rows.id)
     since = len(rows.id) - size
-    refresh(hopes, by, since)
+    refresh(chances, rule, since)
     seen: dict[int, int] = {}
     for id, stream in zip(rows.id[since:].tolist(), rows.stream[since:].tolist(), strict=True):
         seen[id] = seen.get(id, 0) | 1 << stream
@@ -155,13 +154,13 @@ def test_chances_are_those_of_the_window(width):
         for stream in range(width):
             wanted = some | 1 << stream
             both = sum(mine & wanted == wanted for mine in seen.values())
-            assert abs(hopes.value[some * width + stream] - both / base) < 0.03
+            assert abs(chances.value[some * width + stream] - both / base) < 0.03
 
 
 @entry
-def learn(hopes, by, stream, id):
-    for at in range(len(id)):
-        learn_row(hopes, by, stream[at], id[at], at)
+def count_rows(chances, rule, stream, object_id):
+    for at in range(len(object_id)):
+        count_row(chances, rule, stream[at], object_id[at], at)
 
 
 @pytest.mark.compiled
@@ -170,15 +169,15 @@ def test_repeats_are_estimated_without_bias(often):
     """The self-join size of rows that each come so often, in the window only."""
     found, rows = [], 3000
     for run in range(100):
-        held = self_join(2, rows)
+        joins = self_join(2, rows)
         ids = np.tile(np.arange(rows // often, dtype=np.int64) + 10_007 * run, often)
         old = np.full(rows, 7, np.int64)  # expired, and repeated as often as can be
         places = np.arange(2 * rows, dtype=np.int64)
         stream = np.ones(rows, np.int64)
-        note_repeats(held, stream, old, places[:rows])
-        note_repeats(held, stream, ids, places[rows : rows + len(ids)])
-        found.append(repeats(held, 1, rows))
-        assert repeats(held, 0, rows) == 1.0
+        note_repeats(joins, stream, old, places[:rows])
+        note_repeats(joins, stream, ids, places[rows : rows + len(ids)])
+        found.append(repeats(joins, 1, rows))
+        assert repeats(joins, 0, rows) == 1.0
     error = (2 / 64) ** 0.5
     assert abs(np.mean(found) / often - 1) < (0.1 if often == 1 else 4 * error / 10)
     assert np.std(found) < 1.3 * error * often
@@ -190,8 +189,8 @@ def test_more_repeats_are_never_expected_than_were_promised():
     monitor = IncompleteMonitor(query, "approximate")
     for _ in range(3):
         monitor.push(*rows)
-    often = monitor.algorithm.state.hopes.often
-    assert ((often >= 1) & (often <= 2)).all()
+    times = monitor.algorithm.state.chances.times
+    assert ((times >= 1) & (times <= 2)).all()
 
 
 @pytest.mark.parametrize("algorithm", APPROXIMATE)
