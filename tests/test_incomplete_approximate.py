@@ -29,9 +29,9 @@ def test_scores_are_never_too_high_and_objects_are_alive(algorithm, seed):
     rows = some_rows(chance, 300, width, query.repeats, float(query.low[0]))
     ids, streams, values = columns(rows)
     options = {"slack": chance.choice([0, 0.5]), **APPROXIMATE[algorithm]}
-    monitor, found = IncompleteMonitor(query, algorithm, options=options), []
+    monitor, windows = IncompleteMonitor(query, algorithm, options=options), []
     for low, high in batches(len(rows), [chance.randrange(300) for _ in range(6)]):
-        found += monitor.push(ids[low:high], streams[low:high], values[low:high])
+        windows += monitor.push(ids[low:high], streams[low:high], values[low:high])
         if high and high % query.window.slide == 0:
             monitor.algorithm.check_invariants(so_far(rows, high))
     everybody = wanted_counted(
@@ -41,7 +41,7 @@ def test_scores_are_never_too_high_and_objects_are_alive(algorithm, seed):
         rows,
     )
     truth = {answer.end: {id: score for score, id in answer.rows} for answer in everybody}
-    for answer in answers(found):
+    for answer in answers(windows):
         assert len(answer.rows) <= query.k
         for score, id in answer.rows:
             assert score <= truth[answer.end][id] + 1e-9
@@ -54,8 +54,8 @@ def test_without_error_nothing_is_missed(seed):
     width = chance.randint(1, 4)
     query = some_query(chance, width, False)
     rows = some_rows(chance, 200, width, query.repeats, float(query.low[0]))
-    found = IncompleteMonitor(query, "likely", options={"error": 0}).push(*columns(rows))
-    same(answers(found), wanted_counted(query, rows))
+    windows = IncompleteMonitor(query, "likely", options={"error": 0}).push(*columns(rows))
+    same(answers(windows), wanted_counted(query, rows))
 
 
 @pytest.mark.parametrize("algorithm", APPROXIMATE)
@@ -82,11 +82,11 @@ def followed(rows: Sightings, query, algorithm, **options):
         each.push(*(column[:start] for column in rows))
     before = monitor.counters()
     truth = exact.push(*(column[start:] for column in rows))
-    found = monitor.push(*(column[start:] for column in rows))
+    windows = monitor.push(*(column[start:] for column in rows))
     after = monitor.counters()
     kept = after["objects"] * after["slides"] - before["objects"] * before["slides"]
     wanted = [set(one.id.tolist()) for one in truth]
-    given = [set(one.id.tolist()) for one in found]
+    given = [set(one.id.tolist()) for one in windows]
     share = np.mean([len(a & b) / len(a) for a, b in zip(wanted, given, strict=True)])
     return share, kept / (after["slides"] - before["slides"])
 
@@ -167,7 +167,7 @@ def count_rows(chances, rule, stream, object_id):
 @pytest.mark.parametrize("often", [1, 3, 10])
 def test_repeats_are_estimated_without_bias(often):
     """The self-join size of rows that each come so often, in the window only."""
-    found, rows = [], 3000
+    estimates, rows = [], 3000
     for run in range(100):
         joins = self_join(2, rows)
         ids = np.tile(np.arange(rows // often, dtype=np.int64) + 10_007 * run, often)
@@ -176,11 +176,11 @@ def test_repeats_are_estimated_without_bias(often):
         stream = np.ones(rows, np.int64)
         note_repeats(joins, stream, old, places[:rows])
         note_repeats(joins, stream, ids, places[rows : rows + len(ids)])
-        found.append(repeats(joins, 1, rows))
+        estimates.append(repeats(joins, 1, rows))
         assert repeats(joins, 0, rows) == 1.0
     error = (2 / 64) ** 0.5
-    assert abs(np.mean(found) / often - 1) < (0.1 if often == 1 else 4 * error / 10)
-    assert np.std(found) < 1.3 * error * often
+    assert abs(np.mean(estimates) / often - 1) < (0.1 if often == 1 else 4 * error / 10)
+    assert np.std(estimates) < 1.3 * error * often
 
 
 def test_more_repeats_are_never_expected_than_were_promised():

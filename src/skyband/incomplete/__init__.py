@@ -20,10 +20,10 @@ _CLASSES = {
 }
 
 ALGORITHMS = tuple(_CLASSES)
-"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+"""The names of the algorithms; ``"auto"`` lets the planner choose one."""
 
 EXACT = ("recompute", "sla", "eaa")
-"""Those that miss nothing."""
+"""The exact ones."""
 
 
 def build(name: str, setting: Setting, query: TopKIncomplete) -> Algorithm:

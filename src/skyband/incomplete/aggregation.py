@@ -47,7 +47,7 @@ from skyband.kernels.work import (
 from skyband.order import Ints
 
 MOST_STREAMS = 8
-"""Streams at most whose sets are told apart: there are two to the power of them."""
+"""Streams at most of which statistics are kept: one for each set of streams."""
 
 AGGREGATION = fields("slack", "unswept", "sweep_after", "kept", "object_sum", "resume_at")
 """The numbers of early aggregation.

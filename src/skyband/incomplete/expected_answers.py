@@ -22,7 +22,7 @@ _POINTS = 11  # at which the score of an answer is tried
 _DEVIATIONS = 2.5  # on both sides of the mean
 _OFFSETS = np.linspace(-_DEVIATIONS, _DEVIATIONS, _POINTS)
 _WEIGHTS = np.exp(-0.5 * _OFFSETS**2) / np.exp(-0.5 * _OFFSETS**2).sum()
-_PRIOR = 8.0  # rows after which objects of one grade are told from all others
+_PRIOR = 8.0  # rows of all grades that count beside those of one
 _HALF_LIFE = 8  # windows
 
 
