@@ -15,7 +15,6 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from skyband.engine.algorithm import Setting
-from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.incomplete.interval_dominance import empty_sweep
@@ -57,7 +56,7 @@ AGGREGATION = fields("slack", "unswept", "sweep_after", "kept", "object_sum", "r
 ``sweep_after``  how many of them make a sweep worth while
 ``kept``         instances that are kept
 ``object_sum``   objects that are kept, summed over the slides
-``resume_at``    the row of the batch before which room ran out
+``resume_at``    the row of the batch before which room ran out, 0 between batches
 """
 
 _PER_CENT = 100
@@ -92,11 +91,6 @@ class EarlyAggregation(StoreAlgorithm):
     def scratch(self, room: int) -> dict[str, Any]:
         """The fields of the state that a sweep fills anew, with room for so many objects."""
         return {"sweep": empty_sweep(self.setting.k, room, len(self.query.streams))}
-
-    @override
-    def reserve(self, rows: Rows, steps: Steps) -> None:
-        del rows, steps
-        self.state.now[0].resume_at = 0
 
     @override
     def make_room(self, arriving: int) -> None:

@@ -137,6 +137,7 @@ def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) ->
         else:
             skip(target, step)
         step += 1
+    now.resume_at = 0
     return step
 
 
