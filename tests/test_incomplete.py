@@ -25,14 +25,14 @@ NAMES = ["a", "b", "c", "d", "e"]
 LEVELS = (8, 8, 1_000_003)  # coarse values make ties, fine ones are rounded
 
 
-def some_rows(chance, rows, width, repeats, low=0.0):
+def some_rows(chance, count, width, repeats, low=0.0):
     """Rows (id, stream, value): objects come in bursts; some values are missing.
 
     With ``repeats="none"`` no object comes twice in a stream.
     """
-    found, seen, ids = [], set(), []
+    rows, seen, ids = [], set(), []
     levels = chance.choice(LEVELS)
-    for at in range(rows):
+    for at in range(count):
         if not ids or chance.random() < 0.4:
             ids.append(chance.choice([at, -at - 1, at << 50]))
         id, stream = chance.choice(ids[-8:]), chance.randrange(width)
@@ -41,18 +41,18 @@ def some_rows(chance, rows, width, repeats, low=0.0):
             id = ids[-1]
         seen.add((id, stream))
         value = low + chance.randrange(levels + 1) / levels
-        found.append((id, stream, float("nan") if chance.random() < 0.05 else value))
-    return found
+        rows.append((id, stream, float("nan") if chance.random() < 0.05 else value))
+    return rows
 
 
 def at_most(rows, most):
     """Rows of which no object has more than so many in one stream; whole slides of them."""
-    times, found = Counter(), []
+    times, allowed = Counter(), []
     for row in rows:
         times[row[:2]] += 1
         if times[row[:2]] <= most:
-            found.append(row)
-    return found[: len(found) // 70 * 70]
+            allowed.append(row)
+    return allowed[: len(allowed) // 70 * 70]
 
 
 def some_query(chance, width, timed, emit="all", repeats=None):
@@ -106,17 +106,17 @@ def test_count_windows(algorithm, emit, seed):
     query = some_query(chance, width, False, emit)
     rows = some_rows(chance, 160, width, query.repeats, float(query.low[0]))
     ids, streams, values = columns(rows)
-    monitor, found = IncompleteMonitor(query, algorithm), []
+    monitor, windows = IncompleteMonitor(query, algorithm), []
     window = query.window
     for low, high in batches(len(rows), [chance.randrange(200) for _ in range(6)]):
-        found += monitor.push(ids[low:high], streams[low:high], values[low:high])
+        windows += monitor.push(ids[low:high], streams[low:high], values[low:high])
         if high and high % window.slide == 0:
             monitor.algorithm.check_invariants(so_far(rows, high))
     wanted = wanted_counted(query, rows)
     if emit == "changes":
-        assert reports(found) == changes(wanted, window.slide)
+        assert reports(windows) == changes(wanted, window.slide)
     else:
-        same(answers(found), wanted)
+        same(answers(windows), wanted)
     assert monitor.dropped.nan_score == sum(value != value for *_, value in rows)
 
 
@@ -142,10 +142,10 @@ def test_time_windows_in_any_order(algorithm, seed):
 @pytest.mark.compiled
 @pytest.mark.parametrize("repeats", ["none", "max"])
 def test_a_long_slide_is_swept_before_it_ends(repeats):
-    found = sightings(60_000, streams=2, xi=0.9, memory=20, seed=4)
+    data = sightings(60_000, streams=2, xi=0.9, memory=20, seed=4)
     query = TopKIncomplete(5, ["a", "b"], last(count=30_000, slide=30_000), repeats=repeats)
     exact, eaa = (IncompleteMonitor(query, name) for name in ("recompute", "eaa"))
-    rows = (found.id, found.stream, found.value)
+    rows = (data.id, data.stream, data.value)
     same(answers(eaa.push(*rows)), answers(exact.push(*rows)))
     assert eaa.state_bytes() < exact.state_bytes() / 2 or repeats == "max"
 
@@ -160,11 +160,13 @@ def test_the_k_dominance_set_of_longer_windows(slack, repeats, seed):
     if isinstance(repeats, tuple):
         rows = at_most(rows, repeats[1])
     ids, streams, values = columns(rows)
-    monitor, found = IncompleteMonitor(query, "eaa", options={"slack": slack}), []
+    monitor, windows = IncompleteMonitor(query, "eaa", options={"slack": slack}), []
     for low in range(0, len(rows), 70):
-        found += monitor.push(ids[low : low + 70], streams[low : low + 70], values[low : low + 70])
+        windows += monitor.push(
+            ids[low : low + 70], streams[low : low + 70], values[low : low + 70]
+        )
         monitor.algorithm.check_invariants(so_far(rows, min(low + 70, len(rows))))
-    same(answers(found), wanted_counted(query, rows))
+    same(answers(windows), wanted_counted(query, rows))
 
 
 @given(data=st.data())
@@ -185,13 +187,13 @@ def test_any_stream(data):
     wanted = wanted_counted(query, rows)
     ids, streams, values = columns(rows)
     for algorithm in EXACT:
-        monitor, found, low = IncompleteMonitor(query, algorithm), [], 0
+        monitor, windows, low = IncompleteMonitor(query, algorithm), [], 0
         for high in [*sorted(cuts), len(rows)]:
-            found += monitor.push(ids[low:high], streams[low:high], values[low:high])
+            windows += monitor.push(ids[low:high], streams[low:high], values[low:high])
             low = high
             if high and high % slide == 0:
                 monitor.algorithm.check_invariants(so_far(rows, high))
-        same(answers(found), wanted)
+        same(answers(windows), wanted)
 
 
 @pytest.mark.parametrize("algorithm", EXACT)
@@ -241,12 +243,12 @@ def test_values_beyond_their_bounds_are_refused_or_clipped():
     clipping = IncompleteMonitor(
         TopKIncomplete(1, ["x", "y"], window, bounds=bounds, outside="clip")
     )
-    (found,) = clipping.push([1, 1], ["y", "x"], [-9.0, 7.0])
-    assert (found.score.tolist(), clipping.clipped) == ([0.0], 2)
+    (answer,) = clipping.push([1, 1], ["y", "x"], [-9.0, 7.0])
+    assert (answer.score.tolist(), clipping.clipped) == ([0.0], 2)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"k": 0}, "k is 0"),
         ({"streams": []}, "streams are"),
@@ -272,9 +274,9 @@ def test_values_beyond_their_bounds_are_refused_or_clipped():
         ({"emit": "some"}, "emit is"),
     ],
 )
-def test_mistakes_in_queries_are_told(options, said):
+def test_mistakes_in_queries_are_told(options, message):
     usual = {"k": 1, "streams": ["a", "b"], "window": last(count=5)}
-    with pytest.raises(QueryError, match=said):
+    with pytest.raises(QueryError, match=message):
         TopKIncomplete(**usual | options)
 
 
@@ -296,7 +298,7 @@ def test_functions_and_huge_answers_are_recomputed():
 def test_mistakes_in_rows_are_told():
     query = TopKIncomplete(1, ["a", "b"], last(count=5))
     monitor = IncompleteMonitor(query)
-    for rows, said in [
+    for rows, message in [
         (([1], ["c"], [0.5]), "stream 'c'"),
         (([1], [2], [0.5]), "stream number 2"),
         (([1], [None], [0.5]), "a stream is NULL"),
@@ -304,7 +306,7 @@ def test_mistakes_in_rows_are_told():
         (([1, 2], "a", [0.5]), "2 ids for 1 rows"),
         (([1], None, [0.5]), "are missing"),
     ]:
-        with pytest.raises(DataError, match=said):
+        with pytest.raises(DataError, match=message):
             monitor.push(*rows)
     with pytest.raises(QueryError, match="algorithm is 'magic'"):
         IncompleteMonitor(query, "magic")
@@ -336,19 +338,19 @@ def test_rows_that_are_refused_are_not_counted_as_clipped():
 
 
 @pytest.mark.parametrize(
-    ("combine", "told"),
+    ("combine", "message"),
     [
         (lambda values: 1 // 0, "combine failed: ZeroDivisionError"),
         (lambda values: np.where(values[:, 0] == 0.5, np.nan, 1.0), "combine gave NaN"),
     ],
 )
-def test_functions_that_fail_are_told(combine, told):
-    def asked():
+def test_functions_that_fail_are_told(combine, message):
+    def answered():
         query = TopKIncomplete(1, ["a"], last(count=1), combine)
         return IncompleteMonitor(query).push([1], "a", [0.5])
 
-    with pytest.raises(QueryError, match=told):
-        asked()
+    with pytest.raises(QueryError, match=message):
+        answered()
 
 
 def test_queries_can_be_told_apart_by_hash():

@@ -9,8 +9,7 @@ import pytest
 
 from skyband import IncompleteMonitor, QueryError, TopKIncomplete, last
 from skyband.datasets.incomplete import Sightings, sightings
-from skyband.incomplete.best_score import chances, refresh
-from skyband.incomplete.best_score import learn as learn_row
+from skyband.incomplete.approximate import count_row, new_chances, refresh
 from skyband.incomplete.self_join import note_repeats, repeats, self_join
 from skyband.incomplete.store import rule_of
 from skyband.kernels.jit import entry
@@ -30,9 +29,9 @@ def test_scores_are_never_too_high_and_objects_are_alive(algorithm, seed):
     rows = some_rows(chance, 300, width, query.repeats, float(query.low[0]))
     ids, streams, values = columns(rows)
     options = {"slack": chance.choice([0, 0.5]), **APPROXIMATE[algorithm]}
-    monitor, found = IncompleteMonitor(query, algorithm, options=options), []
+    monitor, windows = IncompleteMonitor(query, algorithm, options=options), []
     for low, high in batches(len(rows), [chance.randrange(300) for _ in range(6)]):
-        found += monitor.push(ids[low:high], streams[low:high], values[low:high])
+        windows += monitor.push(ids[low:high], streams[low:high], values[low:high])
         if high and high % query.window.slide == 0:
             monitor.algorithm.check_invariants(so_far(rows, high))
     everybody = wanted_counted(
@@ -42,7 +41,7 @@ def test_scores_are_never_too_high_and_objects_are_alive(algorithm, seed):
         rows,
     )
     truth = {answer.end: {id: score for score, id in answer.rows} for answer in everybody}
-    for answer in answers(found):
+    for answer in answers(windows):
         assert len(answer.rows) <= query.k
         for score, id in answer.rows:
             assert score <= truth[answer.end][id] + 1e-9
@@ -55,8 +54,8 @@ def test_without_error_nothing_is_missed(seed):
     width = chance.randint(1, 4)
     query = some_query(chance, width, False)
     rows = some_rows(chance, 200, width, query.repeats, float(query.low[0]))
-    found = IncompleteMonitor(query, "likely", options={"error": 0}).push(*columns(rows))
-    same(answers(found), wanted_counted(query, rows))
+    windows = IncompleteMonitor(query, "likely", options={"error": 0}).push(*columns(rows))
+    same(answers(windows), wanted_counted(query, rows))
 
 
 @pytest.mark.parametrize("algorithm", APPROXIMATE)
@@ -83,11 +82,11 @@ def followed(rows: Sightings, query, algorithm, **options):
         each.push(*(column[:start] for column in rows))
     before = monitor.counters()
     truth = exact.push(*(column[start:] for column in rows))
-    found = monitor.push(*(column[start:] for column in rows))
+    windows = monitor.push(*(column[start:] for column in rows))
     after = monitor.counters()
     kept = after["objects"] * after["slides"] - before["objects"] * before["slides"]
     wanted = [set(one.id.tolist()) for one in truth]
-    given = [set(one.id.tolist()) for one in found]
+    given = [set(one.id.tolist()) for one in windows]
     share = np.mean([len(a & b) / len(a) for a, b in zip(wanted, given, strict=True)])
     return share, kept / (after["slides"] - before["slides"])
 
@@ -142,11 +141,11 @@ def test_chances_are_those_of_the_window(width):
     """Conditional frequencies by sketches with many bitmaps, against those of all objects."""
     size = 4000
     rows = sightings(12_000, width, 0.5, 200, 2)
-    by = rule_of(of_width(width))
-    hopes = chances(by, size, 1 << 12)
-    learn(hopes, by, rows.stream, rows.id)
+    rule = rule_of(of_width(width))
+    chances = new_chances(rule, size, 1 << 12)
+    count_rows(chances, rule, rows.stream, rows.id)
     since = len(rows.id) - size
-    refresh(hopes, by, since)
+    refresh(chances, rule, since)
     seen: dict[int, int] = {}
     for id, stream in zip(rows.id[since:].tolist(), rows.stream[since:].tolist(), strict=True):
         seen[id] = seen.get(id, 0) | 1 << stream
@@ -155,33 +154,33 @@ def test_chances_are_those_of_the_window(width):
         for stream in range(width):
             wanted = some | 1 << stream
             both = sum(mine & wanted == wanted for mine in seen.values())
-            assert abs(hopes.value[some * width + stream] - both / base) < 0.03
+            assert abs(chances.value[some * width + stream] - both / base) < 0.03
 
 
 @entry
-def learn(hopes, by, stream, id):
-    for at in range(len(id)):
-        learn_row(hopes, by, stream[at], id[at], at)
+def count_rows(chances, rule, stream, object_id):
+    for at in range(len(object_id)):
+        count_row(chances, rule, stream[at], object_id[at], at)
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("often", [1, 3, 10])
 def test_repeats_are_estimated_without_bias(often):
     """The self-join size of rows that each come so often, in the window only."""
-    found, rows = [], 3000
+    estimates, rows = [], 3000
     for run in range(100):
-        held = self_join(2, rows)
+        joins = self_join(2, rows)
         ids = np.tile(np.arange(rows // often, dtype=np.int64) + 10_007 * run, often)
         old = np.full(rows, 7, np.int64)  # expired, and repeated as often as can be
         places = np.arange(2 * rows, dtype=np.int64)
         stream = np.ones(rows, np.int64)
-        note_repeats(held, stream, old, places[:rows])
-        note_repeats(held, stream, ids, places[rows : rows + len(ids)])
-        found.append(repeats(held, 1, rows))
-        assert repeats(held, 0, rows) == 1.0
+        note_repeats(joins, stream, old, places[:rows])
+        note_repeats(joins, stream, ids, places[rows : rows + len(ids)])
+        estimates.append(repeats(joins, 1, rows))
+        assert repeats(joins, 0, rows) == 1.0
     error = (2 / 64) ** 0.5
-    assert abs(np.mean(found) / often - 1) < (0.1 if often == 1 else 4 * error / 10)
-    assert np.std(found) < 1.3 * error * often
+    assert abs(np.mean(estimates) / often - 1) < (0.1 if often == 1 else 4 * error / 10)
+    assert np.std(estimates) < 1.3 * error * often
 
 
 def test_more_repeats_are_never_expected_than_were_promised():
@@ -190,8 +189,8 @@ def test_more_repeats_are_never_expected_than_were_promised():
     monitor = IncompleteMonitor(query, "approximate")
     for _ in range(3):
         monitor.push(*rows)
-    often = monitor.algorithm.state.hopes.often
-    assert ((often >= 1) & (often <= 2)).all()
+    times = monitor.algorithm.state.chances.times
+    assert ((times >= 1) & (times <= 2)).all()
 
 
 @pytest.mark.parametrize("algorithm", APPROXIMATE)

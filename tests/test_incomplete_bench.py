@@ -37,8 +37,8 @@ def test_what_the_paper_prints_is_transcribed_and_looked_for():
         study = STUDIES[name](False)
         assert {point for point, _ in sweep.printed(name)} <= set(study.points)
     figure = STUDIES["figure5"](False)
-    asked = {*figure.windows.points, *figure.correlation.points}
-    assert {point for point, _ in sweep.printed("figure5")} <= asked
+    points = {*figure.windows.points, *figure.correlation.points}
+    assert {point for point, _ in sweep.printed("figure5")} <= points
 
 
 @pytest.mark.compiled
@@ -61,9 +61,9 @@ def test_one_array_of_flat_records(tmp_path, capsys):
 def test_tables_are_shown_with_the_papers_numbers_beside(tmp_path, capsys):
     study = replace(tiny(), points=(Point("eaa"),), effort=TINY)
     assert perform([study], results=tmp_path) == 0
-    told = capsys.readouterr().out
-    assert "Table 2" in told
-    assert "345" in told
+    output = capsys.readouterr().out
+    assert "Table 2" in output
+    assert "345" in output
 
 
 def test_undominated_objects_are_counted():
@@ -75,9 +75,9 @@ def test_undominated_objects_are_counted():
 
 def test_skylines_of_scores_grow_with_the_logarithm(tmp_path, capsys):
     assert perform([figure4.Skylines(30)], results=tmp_path) == 0
-    told = capsys.readouterr().out
-    assert "Figure 4 (a)" in told
-    assert "Figure 4 (b)" in told
+    output = capsys.readouterr().out
+    assert "Figure 4 (a)" in output
+    assert "Figure 4 (b)" in output
     for record in figure4.Skylines(30).collect():
         if record["expected"]:
             assert abs(record["items"] / record["expected"] - 1) < 0.25

@@ -24,13 +24,13 @@ def table(name, rows=ROWS):
 
 def journeys(name, object, stream, value):
     """The (time, stream, value) of each object, in order of time."""
-    found = defaultdict(list)
+    by_object = defaultdict(list)
     read = table(name)
     times = read.column("ts").cast(pa.int64()).to_pylist()
     columns = [read.column(one).to_pylist() for one in (object, stream, value)]
     for time, who, where, what in zip(times, *columns, strict=True):
-        found[who].append((time / 1e6, where, what))
-    return found
+        by_object[who].append((time / 1e6, where, what))
+    return by_object
 
 
 # The paper's generator
@@ -50,16 +50,16 @@ def test_half_of_the_sightings_are_of_objects_that_another_stream_saw():
     assert 1 - len(times) / ROWS == pytest.approx(0.5, abs=0.02)
     assert np.bincount(times)[1:].min() > 1_000  # in one stream, in two, in all three
     for xi in (0.2, 0.8):
-        found = sightings(20_000, streams=6, xi=xi)
-        assert 1 - len(np.unique(found.id)) / 20_000 == pytest.approx(xi, abs=0.02)
+        rows = sightings(20_000, streams=6, xi=xi)
+        assert 1 - len(np.unique(rows.id)) / 20_000 == pytest.approx(xi, abs=0.02)
 
 
 def test_objects_come_again_within_the_memory():
-    found = sightings(20_000, streams=2, xi=0.5, memory=50)
+    rows = sightings(20_000, streams=2, xi=0.5, memory=50)
     place = np.arange(20_000)
-    first = np.full(found.id.max() + 1, -1)
-    first[found.id[::-1]] = place[::-1]
-    late = place - first[found.id]
+    first = np.full(rows.id.max() + 1, -1)
+    first[rows.id[::-1]] = place[::-1]
+    late = place - first[rows.id]
     assert 0 < late.max() <= 2 * 50 + 1
 
 
@@ -174,7 +174,7 @@ def test_interest_is_great_around_matches():
 def test_chunks_are_the_sums_of_clients_and_servers():
     """Against plain loops over the same requests."""
     rows, servers, delta = 3_000, 3, 5_000
-    found = worldcup.chunked(rows, servers, delta, seed=4)
+    chunks = worldcup.chunked(rows, servers, delta, seed=4)
     log = worldcup.requests(4, 0)
     sums, last = defaultdict(int), {}
     for time, client, server, size in zip(*(column.tolist() for column in log), strict=True):
@@ -187,18 +187,18 @@ def test_chunks_are_the_sums_of_clients_and_servers():
         if client not in objects or server in came[objects[client]]:
             objects[client], total = total, total + 1
         came[objects[client]].add(server)
-        assert found.id[at] == objects[client]
-        assert found.stream[at] == server
+        assert chunks.id[at] == objects[client]
+        assert chunks.stream[at] == server
         size = math.log1p(sums[chunk, client, server]) / math.log1p(worldcup.FULL)
-        assert found.value[at] == pytest.approx(min(1.0, size), rel=1e-12)
+        assert chunks.value[at] == pytest.approx(min(1.0, size), rel=1e-12)
 
 
 def test_chunks_send_no_object_twice_in_a_stream_and_grow_at_their_end():
-    found = worldcup.chunked(50_000, servers=4)
-    assert len(found.id) == 50_000
-    assert len(np.unique(found.id * 4 + found.stream)) == 50_000
-    assert 0 < found.value.min() < found.value.max() <= 1
-    for long, short in zip(found, worldcup.chunked(900, servers=4), strict=True):
+    chunks = worldcup.chunked(50_000, servers=4)
+    assert len(chunks.id) == 50_000
+    assert len(np.unique(chunks.id * 4 + chunks.stream)) == 50_000
+    assert 0 < chunks.value.min() < chunks.value.max() <= 1
+    for long, short in zip(chunks, worldcup.chunked(900, servers=4), strict=True):
         np.testing.assert_array_equal(long[:900], short)
     assert len(worldcup.chunked(0).id) == 0
 
@@ -215,8 +215,8 @@ def test_chunks_that_make_no_sense_are_refused(wrong):
 def test_generate_shapes_sightings(capsys, monkeypatch, tmp_path):
     run = Runner(capsys, monkeypatch)
     out = tmp_path / "seen.csv"
-    asked = ["--rows", 100, "--streams", 2, "--xi", 1, "--memory", "1e1", "--out", out]
-    assert run("generate", "sightings", *asked).code == 0
+    options = ["--rows", 100, "--streams", 2, "--xi", 1, "--memory", "1e1", "--out", out]
+    assert run("generate", "sightings", *options).code == 0
     rows = [line.split(",")[:2] for line in out.read_text().splitlines()[1:]]
     assert rows == [[str(at // 2), f'"s{at % 2 + 1}"'] for at in range(100)]
     assert "xi is 2" in run.fails("generate", "sightings", "--rows", 1, "--xi", 2, "--out", out)

@@ -57,8 +57,8 @@ def test_figure_2_an_instance_for_each_attribute_and_intervals_that_shrink():
     expiry = {at: at + 100 for at in range(5)}
 
     def intervals(end):
-        found = now(query, rows, end)
-        return {until: (one.current, one.best) for (id, until), one in found.items() if id == p}
+        now_alive = now(query, rows, end)
+        return {until: (one.current, one.best) for (id, until), one in now_alive.items() if id == p}
 
     assert intervals(2) == {expiry[1]: (0.5, 2.5)}
     assert intervals(4) == {expiry[1]: (0.75, 1.75), expiry[3]: (0.25, 1.25)}
@@ -84,21 +84,21 @@ def test_dominance_persists_and_is_transitive(data):
     rows = list({row[:2]: row for row in data.draw(st.lists(row, max_size=14))}.values())
     before = {}
     for end in range(1, len(rows) + 1):
-        found = now(query, rows, end)
+        current = now(query, rows, end)
         for one, other in product(before.values(), repeat=2):
             keys = [(each.id, each.until) for each in (one, other)]
-            if dominates(one, other) and keys[1] in found:
-                assert dominates(found[keys[0]], found[keys[1]])
-        for one, two, three in product(found.values(), repeat=3):
+            if dominates(one, other) and keys[1] in current:
+                assert dominates(current[keys[0]], current[keys[1]])
+        for one, two, three in product(current.values(), repeat=3):
             if dominates(one, two) and dominates(two, three) and one.id != three.id:
                 assert dominates(one, three)
-        before = found
+        before = current
 
 
 def test_the_generator_sends_no_object_twice_in_a_stream():
     for xi in (0.0, 0.5, 1.0):
-        found = sightings(3000, streams=4, xi=xi, memory=30, seed=1)
-        pairs = list(zip(found.id.tolist(), found.stream.tolist(), strict=True))
+        rows = sightings(3000, streams=4, xi=xi, memory=30, seed=1)
+        pairs = list(zip(rows.id.tolist(), rows.stream.tolist(), strict=True))
         assert len(set(pairs)) == len(pairs)
     assert len(np.unique(sightings(300, xi=0.0).id)) == 300
     again = sightings(100, seed=5)
@@ -113,10 +113,10 @@ def test_the_generator_sends_no_object_twice_in_a_stream():
 def test_correlated_streams_need_fewer_items():
     kept = []
     for xi in (0.0, 0.5, 1.0):
-        found = sightings(4000, streams=2, xi=xi, seed=2)
+        rows = sightings(4000, streams=2, xi=xi, seed=2)
         query = TopKIncomplete(10, ["s1", "s2"], last(count=500, slide=10), repeats="none")
         monitor = IncompleteMonitor(query, "eaa", options={"slack": 0})
-        monitor.push(found.id, found.stream, found.value)
+        monitor.push(rows.id, rows.stream, rows.value)
         counted = monitor.counters()
         assert counted["objects"] <= counted["candidates"]
         kept.append(counted["candidates"])

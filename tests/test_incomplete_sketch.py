@@ -23,12 +23,12 @@ def noted(ids, streams=None, maps=MAPS, width=1):
 
 def in_all(seen, streams, since):
     """About how many objects came in each of these streams: unions, added and taken away."""
-    found = 0.0
+    count = 0.0
     for size in range(1, len(streams) + 1):
         for some in combinations(streams, size):
             sign = 1.0 if size % 2 else -1.0
-            found += sign * distinct(seen, sum(1 << stream for stream in some), since)
-    return max(found, 0.0)
+            count += sign * distinct(seen, sum(1 << stream for stream in some), since)
+    return max(count, 0.0)
 
 
 def test_nothing_counts_as_nothing():
@@ -42,41 +42,41 @@ def test_nothing_counts_as_nothing():
 @pytest.mark.parametrize("kind", ["random", "in a row", "high bits"])
 def test_counts_are_unbiased_and_as_precise_as_promised(count, kind):
     rng = np.random.default_rng(count)
-    runs, found = 200, []
+    runs, errors = 200, []
     for run in range(runs):
         ids = np.arange(count) + run * 1_000_003
         if kind == "random":
             ids = rng.integers(-(1 << 62), 1 << 62, count)
         elif kind == "high bits":
             ids = ids << 30
-        found.append(distinct(noted(ids), 1, 0) / count - 1)
-    assert abs(np.mean(found)) < 4 * ERROR / runs**0.5
-    assert np.std(found) < 1.25 * ERROR
+        errors.append(distinct(noted(ids), 1, 0) / count - 1)
+    assert abs(np.mean(errors)) < 4 * ERROR / runs**0.5
+    assert np.std(errors) < 1.25 * ERROR
 
 
 @pytest.mark.compiled
 def test_only_what_came_in_the_window_counts():
     rng = np.random.default_rng(1)
-    found = []
+    errors = []
     for run in range(100):
         ids = rng.integers(0, 3000, 6000) + run * 10_007  # other objects, other errors
         seen = noted(ids)
         wanted = len(np.unique(ids[4500:]))
-        found.append(distinct(seen, 1, 4500) / wanted - 1)
-    assert abs(np.mean(found)) < 4 * ERROR / 10
-    assert np.std(found) < 1.25 * ERROR
+        errors.append(distinct(seen, 1, 4500) / wanted - 1)
+    assert abs(np.mean(errors)) < 4 * ERROR / 10
+    assert np.std(errors) < 1.25 * ERROR
 
 
 @pytest.mark.compiled
 def test_objects_of_several_streams_are_counted_from_unions():
     maps, error = 1024, 0.65 / 1024**0.5
-    found = []
+    counts = []
     for run in range(60):
         ids = np.arange(1000) + run * 10_007
         parts = [ids[:700], ids[300:], ids[500:900]]
         streams = np.repeat(np.arange(3), [len(part) for part in parts])
         seen = noted(np.concatenate(parts), streams, maps, 3)
-        found.append([in_all(seen, (0, 1), 0), in_all(seen, (0, 1, 2), 0)])
-    two, three = np.mean(found, axis=0)
+        counts.append([in_all(seen, (0, 1), 0), in_all(seen, (0, 1, 2), 0)])
+    two, three = np.mean(counts, axis=0)
     assert abs(two - 400) < 4 * 3 * error * 1000 / 60**0.5
     assert abs(three - 200) < 4 * 7 * error * 1000 / 60**0.5

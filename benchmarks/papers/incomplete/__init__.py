@@ -20,7 +20,8 @@ from benchmarks.study import Sized, Study
 
 def _later(name: str) -> Sized:
     def sized(quick: bool) -> Study:
-        return import_module(f"benchmarks.papers.incomplete.{name}").STUDY.sized(quick)  # type: ignore[no-any-return]
+        study: Study = import_module(f"benchmarks.papers.incomplete.{name}").STUDY.sized(quick)
+        return study
 
     return sized
 

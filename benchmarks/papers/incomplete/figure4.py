@@ -47,7 +47,7 @@ class Skylines:
 
     def _record(self, half: str, size: int, interval: float) -> Record:
         rng = np.random.default_rng(size)
-        found = [undominated(rng.random(size), interval) for _ in range(self.runs)]
+        counts = [undominated(rng.random(size), interval) for _ in range(self.runs)]
         return {
             "paper": "incomplete",
             "table": "figure4",
@@ -58,7 +58,7 @@ class Skylines:
             "xi": None,
             "algorithm": "interval" if interval else "exact scores",
             "interval": interval,
-            "items": float(np.mean(found)),
+            "items": float(np.mean(counts)),
             "expected": float(np.sum(1 / np.arange(1, size + 1))) if not interval else None,
             "at_least": size * interval if interval else None,
             "precision": None,
@@ -85,15 +85,15 @@ class Skylines:
         )
         first, second = axes[0]
         for label, style in (("exact scores", "s"), ("interval", "o")):
-            own = [r for r in records if r["half"] == "a" and r["algorithm"] == label]
+            half = [r for r in records if r["half"] == "a" and r["algorithm"] == label]
             first.plot(
-                [r["window"] for r in own],
-                [r["items"] for r in own],
+                [r["window"] for r in half],
+                [r["items"] for r in half],
                 marker=style,
                 label=label if label != "interval" else f"interval of {_INTERVAL:g}",
             )
-        own = [r for r in records if r["half"] == "b"]
-        second.plot([r["interval"] for r in own], [r["items"] for r in own], marker="o")
+        half = [r for r in records if r["half"] == "b"]
+        second.plot([r["interval"] for r in half], [r["items"] for r in half], marker="o")
         first.set_xlabel("objects")
         first.set_ylabel("undominated")
         first.legend(frameon=False)

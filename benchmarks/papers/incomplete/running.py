@@ -45,7 +45,7 @@ class Effort(NamedTuple):
     seeds: int = 4
 
 
-QUICK = Effort(2, 4, 1)
+FULL, QUICK = Effort(), Effort(2, 4, 1)
 
 
 class Cost(NamedTuple):
@@ -69,14 +69,14 @@ def stream(streams: int, xi: float | None, rows: int, seed: int) -> Sightings:
 @cache
 def run(point: Point, effort: Effort) -> Cost:
     """Answer after every row, and compare with what is true."""
-    found = [_one(point, effort, seed) for seed in range(FIRST, FIRST + effort.seeds)]
-    instances = [cost.instances for cost in found if cost.instances is not None]
+    costs = [_one(point, effort, seed) for seed in range(FIRST, FIRST + effort.seeds)]
+    instances = [cost.instances for cost in costs if cost.instances is not None]
     return Cost(
-        float(np.mean([cost.items for cost in found])),
+        float(np.mean([cost.items for cost in costs])),
         float(np.mean(instances)) if instances else None,
-        float(np.mean([cost.precision for cost in found])),
-        float(np.mean([cost.relative_error for cost in found])),
-        float(np.mean([cost.tuples_per_s for cost in found])),
+        float(np.mean([cost.precision for cost in costs])),
+        float(np.mean([cost.relative_error for cost in costs])),
+        float(np.mean([cost.tuples_per_s for cost in costs])),
     )
 
 
@@ -89,21 +89,21 @@ def _one(point: Point, effort: Effort, seed: int) -> Cost:
     monitor.push(*(column[:start] for column in rows))
     before = monitor.counters()
     began = time.process_time()
-    found = monitor.push(*(column[start:] for column in rows))
+    answers = monitor.push(*(column[start:] for column in rows))
     seconds = time.process_time() - began
     after = monitor.counters()
     ids, scores = _true(point.streams, point.window, point.k, point.xi, effort, seed)
-    given, reached = _matrix(found, point.k)
+    given, reached = _matrix(answers, point.k)
     hits = np.array([len(np.intersect1d(a, b)) for a, b in zip(ids, given, strict=True)])
 
     def per_window(counter: str) -> float:
         total = after[counter] * after["slides"] - before[counter] * before["slides"]
         return total / (after["slides"] - before["slides"])
 
-    early = "objects" in after
+    aggregates = "objects" in after
     return Cost(
-        per_window("objects") if early else float(point.window),
-        per_window("candidates") if early else None,
+        per_window("objects") if aggregates else float(point.window),
+        per_window("candidates") if aggregates else None,
         float(hits.mean() / point.k),
         float(np.abs(scores - reached).mean()),
         (len(rows.id) - start) / seconds,
@@ -122,12 +122,12 @@ def _true(streams: int, window: int, k: int, xi: float | None, effort: Effort, s
     return _matrix(monitor.push(*(column[start:] for column in rows)), k)
 
 
-def _matrix(found: Any, k: int) -> Any:
+def _matrix(answers: Any, k: int) -> Any:
     """Objects and scores, a row a window; what is missing is nobody, with a score of 0."""
-    ids = np.full((len(found), k), -1, np.int64)
-    scores = np.zeros((len(found), k))
-    sizes = np.diff(found.offsets)
-    at = np.arange(len(found.id)) - np.repeat(found.offsets[:-1], sizes)
-    window = np.repeat(np.arange(len(found)), sizes)
-    ids[window, at], scores[window, at] = found.id, found.score
+    ids = np.full((len(answers), k), -1, np.int64)
+    scores = np.zeros((len(answers), k))
+    sizes = np.diff(answers.offsets)
+    at = np.arange(len(answers.id)) - np.repeat(answers.offsets[:-1], sizes)
+    window = np.repeat(np.arange(len(answers)), sizes)
+    ids[window, at], scores[window, at] = answers.id, answers.score
     return ids, scores

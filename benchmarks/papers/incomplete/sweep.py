@@ -11,7 +11,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.papers import published
-from benchmarks.papers.incomplete.running import ALLOWED, QUICK, Effort, Point, run
+from benchmarks.papers.incomplete.running import ALLOWED, FULL, QUICK, Effort, Point, run
 
 FOLDER = Path(__file__).parent
 ALGORITHMS = ("sla", "eaa", "approximate", "likely")
@@ -66,7 +66,7 @@ class Sweep:
     points: tuple[Point, ...]
     by: str = ""
     metrics: tuple[str, ...] = ("items", "precision")
-    effort: Effort = Effort()  # noqa: RUF009
+    effort: Effort = FULL
     remark: str = ""
 
     @property
@@ -94,12 +94,12 @@ class Sweep:
         return records
 
     def show(self, records: list[Record], console: Console) -> None:
-        """Ours, and the paper's numbers beside them where it prints any."""
+        """Ours, and the paper's numbers where it prints any."""
         rows = []
         for r in records:
             where = (r["streams"], r["window"], r["k"], r["xi"], r["algorithm"])
-            beside = [cell for m in METRICS for cell in (r[m], r[f"published_{m}"])]
-            rows.append((*where, *beside, r["instances"], r["tuples_per_s"]))
+            compared = [cell for m in METRICS for cell in (r[m], r[f"published_{m}"])]
+            rows.append((*where, *compared, r["instances"], r["tuples_per_s"]))
         columns = (
             "streams", "window", "k", "xi", "algorithm", "items", "paper", "precision", "paper",
             "relative error", "paper", "instances", "tuples/s",
@@ -117,15 +117,15 @@ class Sweep:
             len(groups), len(self.metrics), f"{self.spoken}: {self.title}", panel=(4.2, 3.0)
         )
         for line, group in zip(axes, groups, strict=True):
-            own = [r for r in records if group is None or r[self.by] == group]
+            panel_records = [r for r in records if group is None or r[self.by] == group]
             for panel, metric in zip(line, self.metrics, strict=True):
-                for algorithm in dict.fromkeys(r["algorithm"] for r in own):
-                    mine = [r for r in own if r["algorithm"] == algorithm]
-                    x = [r[self.axis] for r in mine]
-                    report.curve(panel, x, [r[metric] for r in mine], algorithm)
-                    paper = [r[f"published_{metric}"] for r in mine]
+                for algorithm in dict.fromkeys(r["algorithm"] for r in panel_records):
+                    of_algorithm = [r for r in panel_records if r["algorithm"] == algorithm]
+                    x = [r[self.axis] for r in of_algorithm]
+                    report.curve(panel, x, [r[metric] for r in of_algorithm], algorithm)
+                    paper = [r[f"published_{metric}"] for r in of_algorithm]
                     report.curve(panel, x, paper, algorithm, published=True)
-                panel.set_xticks(sorted({r[self.axis] for r in own}))
+                panel.set_xticks(sorted({r[self.axis] for r in panel_records}))
                 panel.set_xlabel(AXES[self.axis])
                 panel.set_ylabel(LABELS[metric])
                 panel.set_ylim(bottom=0)

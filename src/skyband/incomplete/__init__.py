@@ -20,10 +20,10 @@ _CLASSES = {
 }
 
 ALGORITHMS = tuple(_CLASSES)
-"""The names by which algorithms are asked for; ``"auto"`` lets the planner choose one."""
+"""The names of the algorithms; ``"auto"`` lets the planner choose one."""
 
 EXACT = ("recompute", "sla", "eaa")
-"""Those that miss nothing."""
+"""The exact ones."""
 
 
 def build(name: str, setting: Setting, query: TopKIncomplete) -> Algorithm:
@@ -33,6 +33,6 @@ def build(name: str, setting: Setting, query: TopKIncomplete) -> Algorithm:
             f"algorithm is {name!r}", f"one of {', '.join(ALGORITHMS)}, auto", "use 'auto'"
         )
     module, cls = _CLASSES[name]
-    found: Any = getattr(import_module(module), cls)
-    built: Algorithm = found(setting, query)
+    algorithm: Any = getattr(import_module(module), cls)
+    built: Algorithm = algorithm(setting, query)
     return built

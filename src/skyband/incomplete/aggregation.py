@@ -1,64 +1,38 @@
-"""The loop of early aggregation: rows by object, the best of them, and sweeps over what is kept.
+"""Early aggregation: what EAA, the approximate algorithm and ``likely`` have in common.
 
-EAA keeps what is not surely outranked, the approximate algorithms what is likely enough to matter.
+All three keep rows by object, the best objects in a top view, and drop by sweeps what cannot, or
+is not likely to, become an answer. Each has a loop of its own, made of the blocks in this file; it
+says what is learnt of a row that arrives, and what a sweep keeps. Blocks take the parts of a state
+that they need, ``now`` being its record, so that they are compiled once for all three.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
-import numpy as np
 from typing_extensions import override
 
 from skyband.engine.algorithm import Setting
-from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.incomplete.appearance_model import REFRESHED as FORESEEN
-from skyband.incomplete.appearance_model import Foresight, nothing_foreseen
-from skyband.incomplete.best_score import (
-    CHANCES,
-    FORESIGHT,
-    KIND,
-    REFRESHED,
-    STREAMS,
-    Hopes,
-    learn,
-    refresh,
-)
-from skyband.incomplete.combine import MOST, WIDTH, Rule
-from skyband.incomplete.expected_answers import look_ahead
-from skyband.incomplete.interval_dominance import Outlook, Sweep, roomier_sweep, sweep, sweeping
+from skyband.incomplete.interval_dominance import empty_sweep
 from skyband.incomplete.invariants import window_rows
-from skyband.incomplete.model_update import (
-    account,
-    follow_sample,
-    is_ready,
-    note_answer,
-    remember,
-    was_dropped,
-    watch,
-)
 from skyband.incomplete.objects import (
-    FIRST,
-    LAST,
-    NONE,
-    OBJECTS,
     Batch,
     Store,
     enlarged,
-    find,
     rescore,
-    store,
+    scores_are_current,
     tidy,
 )
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import batch_of
-from skyband.incomplete.store import SMALL, StoreAlgorithm, rule_of
-from skyband.incomplete.top_view import View, admit, dismiss, falls_short, fill, view
-from skyband.kernels.emission import Emission, Out, emission, report, skip
-from skyband.kernels.jit import entry, lean
+from skyband.incomplete.store import SMALL, StoreAlgorithm
+from skyband.incomplete.top_view import TopView, admit, dismiss, empty_view, falls_short, fill
+from skyband.kernels.emission import Out, report_whole
+from skyband.kernels.jit import lean
+from skyband.kernels.records import fields, record
 from skyband.kernels.work import (
     CANDIDATES,
     DELETIONS,
@@ -69,36 +43,33 @@ from skyband.kernels.work import (
     SLIDES,
     counters,
 )
-from skyband.order import Floats, Ints
+from skyband.order import Ints
 
-_K, _SPAN, _UNSETTLED, _WORTH, _SLACK, KEPT, _OBJECTS, _AT = range(8)
+MOST_STREAMS = 8
+"""Streams at most of which statistics are kept: one for each set of streams."""
+
+AGGREGATION = fields("slack", "unswept", "sweep_after", "kept", "object_sum", "resume_at")
+"""The numbers of early aggregation.
+
+``slack``        the share of rows, in per cent, that may arrive between two sweeps
+``unswept``      rows that arrived since the last sweep
+``sweep_after``  how many of them make a sweep worth while
+``kept``         instances that are kept
+``object_sum``   objects that are kept, summed over the slides
+``resume_at``    the row of the batch before which room ran out, 0 between batches
+"""
+
 _PER_CENT = 100
 _REFRESHES = 32  # of estimates, a window
-
-
-class State(NamedTuple):
-    """Rows by object, the best objects, and room to find what is dominated."""
-
-    held: Store
-    seen: View
-    room: Sweep
-    hopes: Hopes
-    ahead: Foresight
-    memory: Emission
-    work: Ints
-    numbers: Ints  # see the names above; objects kept are summed over the slides
-    error: Floats  # the share of answers that may be missed
 
 
 class EarlyAggregation(StoreAlgorithm):
     """Maintains the objects, and of each the rows, that may still matter to an answer.
 
-    A subclass says what attributes that were not seen may be worth.
+    The state of a subclass has the fields of :meth:`common_state`, and what it needs itself.
     """
 
     options: ClassVar[tuple[str, ...]] = ("slack",)
-    state: State
-    error = 0.0
 
     def __init__(self, setting: Setting, query: TopKIncomplete) -> None:
         slack = setting.options.get("slack", 0.5)
@@ -107,205 +78,146 @@ class EarlyAggregation(StoreAlgorithm):
         self._slack = float(slack)
         super().__init__(setting, query)
 
-    @override
-    def new_state(self) -> State:
-        setting = self.setting
-        by = rule_of(self.query)
-        slack = int(self._slack * _PER_CENT)
-        return State(
-            store(by, SMALL),
-            view(2 * setting.k + 16),
-            sweeping(setting.k, SMALL, len(self.query.streams)),
-            self.hopes(by),
-            self.ahead(by),
-            emission(setting.k, False),
-            counters(),
-            np.array([setting.k, setting.span, 0, 0, slack, 0, 0, 0], np.int64),
-            np.array([self.error]),
-        )
+    def common_state(self) -> dict[str, Any]:
+        """The fields that all states have, before the first row."""
+        return {
+            "store": self.new_store(),
+            "top_view": empty_view(2 * self.setting.k + 16),
+            "work": counters(),
+            "now": record(AGGREGATION, slack=int(self._slack * _PER_CENT)),
+            **self.scratch(SMALL),
+        }
 
-    def hopes(self, by: Rule) -> Hopes:
-        """What unseen attributes may be worth."""
-        raise NotImplementedError
-
-    def ahead(self, by: Rule) -> Foresight:
-        """What is foreseen of objects."""
-        del by
-        return nothing_foreseen()
+    def scratch(self, room: int) -> dict[str, Any]:
+        """The fields of the state that a sweep fills anew, with room for so many objects."""
+        return {"sweep": empty_sweep(self.setting.k, room, len(self.query.streams))}
 
     @override
-    def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
-        return advance(self.state, batch_of(rows), steps, target, step)
-
-    def reserve(self, rows: Rows, steps: Steps) -> None:
-        """Begin with the first row of the batch."""
-        del rows, steps
-        self.state.numbers[_AT] = 0
-
     def make_room(self, arriving: int) -> None:
-        """Make room for more than is kept, right after a sweep; arrivals are swept meanwhile."""
+        # for more than is kept, right after a sweep; what arrives is swept meanwhile
         del arriving
-        held = self.state.held
-        kept = int(held.numbers[LAST] - held.numbers[FIRST])
-        room = kept + 2 * int(self.state.numbers[_WORTH]) + kept // 4 + 2 * SMALL
-        larger = enlarged(held, room)
+        store: Store = self.state.store
+        kept = int(store.now[0].end - store.now[0].first)
+        room = kept + 2 * int(self.state.now[0].sweep_after) + kept // 4 + 2 * SMALL
+        larger = enlarged(store, room)
         tidy(larger)
-        width = len(self.query.streams)
-        self.state = self.state._replace(
-            held=larger, room=roomier_sweep(self.state.room, room, width)
-        )
+        self.state = self.state._replace(store=larger, **self.scratch(room))
 
+    @override
     def counters(self) -> dict[str, float]:
-        """Work counters: ``candidates`` are instances and ``objects`` distinct ones, kept.
+        # candidates are instances and objects distinct ones, kept: exact at answers that follow a
+        # sweep, somewhat too many at others
+        counts = super().counters()
+        return {**counts, "objects": int(self.state.now[0].object_sum) / max(counts["slides"], 1)}
 
-        Exact at answers that follow a sweep, somewhat too many at others.
-        """
-        found = super().counters()
-        return {**found, "objects": int(self.state.numbers[_OBJECTS]) / max(found["slides"], 1)}
+    @override
+    @abstractmethod
+    def check_invariants(self, alive: Mapping[int, Any]) -> None:
+        raise NotImplementedError
 
     def check_rows(self, alive: Mapping[int, Any]) -> None:
         """Assert what also holds if answers are approximate: (1) and (4) of EAA."""
         past = window_rows(alive, self.query.window.size)
-        assert all(past.get(seq) == row for seq, row in self.held_rows().items()), "1"
-        assert knows_scores(self.state.held), "4"
+        assert all(past.get(seq) == row for seq, row in self.stored_rows().items()), "1"
+        assert scores_are_current(self.state.store), "4"
 
     def seen(self) -> dict[int, list[int]]:
         """How often each object that is kept was seen in each stream while it was known."""
-        held, width = self.state.held, len(self.query.streams)
-        objects = int(held.numbers[OBJECTS])
-        seen = held.objects.seen[: objects * width].reshape(objects, width)
-        return dict(zip(held.objects.id[:objects].tolist(), seen.tolist(), strict=True))
+        store, width = self.state.store, len(self.query.streams)
+        objects = int(store.now[0].objects)
+        seen = store.objects.seen[: objects * width].reshape(objects, width)
+        return dict(zip(store.objects.id[:objects].tolist(), seen.tolist(), strict=True))
 
 
 def check_streams(query: TopKIncomplete, name: str) -> None:
-    """Refuse more streams than there can be chances of."""
-    if len(query.streams) > STREAMS:
+    """Refuse more streams than statistics are kept of."""
+    if len(query.streams) > MOST_STREAMS:
         raise QueryError(
-            f"{len(query.streams)} streams for {name}", f"{STREAMS} at most", "use eaa, or auto"
+            f"{len(query.streams)} streams for {name}",
+            f"{MOST_STREAMS} at most",
+            "use eaa, or auto",
         )
 
 
-@entry
-def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -> int:
-    """Take in a batch from a step on; return the step in which room ran out.
-
-    ``numbers[_AT]`` notes the row before which that was.
-    """
-    numbers, held = state.numbers, state.held
-    position = max(steps.stop[step - 1] if step > 0 else 0, numbers[_AT])
-    while step < len(steps.stop):
-        _expire(state, steps.window[step])
-        until = steps.window[step] - 1 + numbers[_SPAN]
-        for at in range(position, steps.stop[step]):
-            if held.numbers[LAST] == len(held.rows.seq):
-                settle(state, steps.window[step])
-                if held.numbers[LAST] + numbers[_WORTH] + SMALL > len(held.rows.seq):
-                    numbers[_AT] = at
-                    return step
-            if batch.value[at] == batch.value[at]:
-                longer = 1 if at >= steps.split[step] else 0
-                _insert(state, batch, at, steps.base[0] + at, until + longer)
-        position = steps.stop[step]
-        if steps.emit[step]:
-            if numbers[_UNSETTLED] >= numbers[_WORTH]:
-                settle(state, steps.window[step])
-            if falls_short(state.seen, numbers[_K]):
-                fill(state.seen, held)
-                state.work[RESCANS] += 1
-                state.work[RESCANNED] += held.numbers[OBJECTS]
-            state.work[SLIDES] += 1
-            state.work[CANDIDATES] += numbers[KEPT]
-            numbers[_OBJECTS] += held.numbers[OBJECTS]
-            if state.hopes.numbers[KIND] == FORESIGHT and state.seen.best.size[0] >= numbers[_K]:
-                note_answer(state.ahead, state.seen.best.score[numbers[_K] - 1])
-            report(target, step, state.seen.best, numbers[_K], state.memory, True)
-        else:
-            skip(target, step)
-        step += 1
-    return step
-
-
-@entry
-def knows_scores(held: Store) -> bool:
-    """Whether scores are what rows make them."""
-    for one in range(held.numbers[OBJECTS]):
-        known = held.objects.score[one]
-        if held.objects.newest[one] != NONE:
-            rescore(held, one)
-        if known != held.objects.score[one]:
-            return False
-    return True
+@lean
+def first_row(now: Any, steps: Steps, step: int) -> int:
+    """The row of the batch at which a step goes on."""
+    return max(steps.stop[step - 1] if step > 0 else 0, now.resume_at)
 
 
 @lean
-def _expire(state: State, window: int) -> None:
-    """Rows whose last window is before this one leave."""
-    held = state.held
-    while held.numbers[FIRST] < held.numbers[LAST]:
-        if held.rows.until[held.numbers[FIRST]] >= window:
-            return
-        dismiss(state.seen, held)
-        state.numbers[KEPT] -= 1
+def is_full(store: Store) -> bool:
+    """Whether there is no room for another row."""
+    return store.now[0].end == len(store.rows.seq)
 
 
 @lean
-def _insert(state: State, batch: Batch, at: int, seq: int, until: int) -> None:
-    held, kind = state.held, state.hopes.numbers[KIND]
-    if kind == CHANCES:
-        learn(state.hopes, held.by, batch.stream[at], batch.id[at], until)
-    elif kind == FORESIGHT:
-        one, width = find(held, batch.id[at]), held.by.numbers[WIDTH]
-        watch(state.ahead, held, one, batch.stream[at], batch.value[at])
-        if held.objects.newest[one] == NONE and was_dropped(state.ahead, batch.id[at], until):
-            for each in range(one * width, one * width + width):
-                held.objects.seen[each] = held.by.numbers[MOST]  # nothing more is hoped for
-        follow_sample(state.ahead, width, batch.stream[at], batch.id[at], until)
-    admit(state.seen, held, batch, at, seq, until)
-    state.numbers[_UNSETTLED] += 1
-    state.numbers[KEPT] += 1
-    state.work[INSERTIONS] += 1
-
-
-@entry
-def settle(state: State, window: int) -> None:
-    """Drop what is dominated by k objects, or unlikely to matter, before a window is answered."""
-    held, numbers = state.held, state.numbers
-    _look_around(state, window)
-    before = held.numbers[LAST] - held.numbers[FIRST]
-    outlook = Outlook(state.hopes, state.ahead, window)
-    numbers[KEPT] = sweep(held, state.room, outlook, numbers[_K], state.work)
-    if state.hopes.numbers[KIND] == FORESIGHT and is_ready(state.ahead):
-        account(state.ahead, window, state.error[0])
-        _remember_dropped(state)
-    tidy(held)
-    for one in range(held.numbers[OBJECTS]):
-        rescore(held, one)
-        held.objects.listed[one] = 0
-    state.seen.best.size[0] = 0
-    fill(state.seen, held)
-    after = held.numbers[LAST]
-    state.work[DELETIONS] += before - after
-    state.work[EVENTS] += 1
-    numbers[_UNSETTLED] = 0
-    numbers[_WORTH] = after * numbers[_SLACK] // _PER_CENT
+def stays_full(store: Store, now: Any) -> bool:
+    """Whether there is too little room right after a sweep for all that comes before the next."""
+    return store.now[0].end + now.sweep_after + SMALL > len(store.rows.seq)
 
 
 @lean
-def _remember_dropped(state: State) -> None:
-    """Note the objects of which no row is kept."""
-    held = state.held
-    for one in range(held.numbers[OBJECTS]):
-        newest = held.objects.newest[one]
-        if newest != NONE and held.rows.owner[newest] == NONE:
-            remember(state.ahead, held.objects.id[one], held.rows.until[newest])
+def expire(store: Store, view: TopView, now: Any, window: int) -> None:
+    """Remove the rows whose last window is before this one."""
+    stored = store.now[0]
+    while stored.first < stored.end and store.rows.until[stored.first] < window:
+        dismiss(view, store)
+        now.kept -= 1
 
 
 @lean
-def _look_around(state: State, window: int) -> None:
-    """Bring estimates up to date, if they have grown old."""
-    old = max(state.numbers[_SPAN] // _REFRESHES, 1)
-    kind = state.hopes.numbers[KIND]
-    if kind == CHANCES and window - state.hopes.numbers[REFRESHED] >= old:
-        refresh(state.hopes, state.held.by, window)
-    elif kind == FORESIGHT and window - state.ahead.numbers[FORESEEN] >= old:
-        look_ahead(state.ahead, state.held.by, window)
+def last_window(store: Store, steps: Steps, step: int, at: int) -> int:
+    """The last window that holds a row of a step."""
+    longer = 1 if at >= steps.split[step] else 0
+    return steps.window[step] - 1 + store.now[0].span + longer
+
+
+@lean
+def insert(
+    store: Store, view: TopView, now: Any, work: Ints, obj: int, batch: Batch, at: int,
+    seq: int, until: int,
+) -> None:  # fmt: skip
+    """Add a row of a batch to its object. O(streams)."""
+    admit(view, store, obj, batch, at, seq, until)
+    now.unswept += 1
+    now.kept += 1
+    work[INSERTIONS] += 1
+
+
+@lean
+def is_stale(store: Store, refreshed: int, window: int) -> bool:
+    """Whether estimates that were last made for one window are too old for another."""
+    return window - refreshed >= max(store.now[0].span // _REFRESHES, 1)
+
+
+@lean
+def finish_sweep(store: Store, view: TopView, now: Any, work: Ints, kept: int) -> None:
+    """Drop the rows that a sweep has marked, and make scores and the view anew."""
+    stored = store.now[0]
+    before = stored.end - stored.first
+    tidy(store)
+    for obj in range(stored.objects):
+        rescore(store, obj)
+        store.objects.listed[obj] = 0
+    view.best.size[0] = 0
+    fill(view, store)
+    work[DELETIONS] += before - stored.end
+    work[EVENTS] += 1
+    now.kept = kept
+    now.unswept = 0
+    now.sweep_after = stored.end * now.slack // _PER_CENT
+
+
+@lean
+def answer(store: Store, view: TopView, now: Any, work: Ints, target: Out, step: int) -> None:
+    """Report the k best objects as the window of this step."""
+    stored = store.now[0]
+    if falls_short(view, store):
+        fill(view, store)
+        work[RESCANS] += 1
+        work[RESCANNED] += stored.objects
+    work[SLIDES] += 1
+    work[CANDIDATES] += now.kept
+    now.object_sum += stored.objects
+    report_whole(target, step, view.best, stored.k)

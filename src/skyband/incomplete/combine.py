@@ -1,60 +1,56 @@
-"""One score of the attributes of an object, one attribute per stream."""
+"""How the attributes of an object, one per stream, make its score."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from skyband.kernels.jit import lean
-from skyband.order import Floats, Ints
+from skyband.kernels.records import Record, fields
+from skyband.order import Floats
 
 SUM, LEAST, LARGEST = 0, 1, 2  # how attributes make a score
-ONCE, MAX, ADD = 0, 1, 2  # what becomes of several values of one attribute
+ONCE, MAX, ADD = 0, 1, 2  # how several values of one attribute count
 ROUNDING = 1e-9  # sums of repeated values are exact up to this share
-HOW, REPEATS, MOST, WIDTH = 0, 1, 2, 3
+
+FORM = fields("combine", "repeats", "most", "streams")
+"""``combine`` and ``repeats`` are the constants above; ``most`` values of an attribute count."""
 
 
 class Rule(NamedTuple):
-    """How scores are made: weights and bounds per stream, and ``numbers`` as named above."""
+    """How scores are made: weights and bounds per stream, and one record of :data:`FORM`."""
 
     weight: Floats
     low: Floats
     high: Floats
-    numbers: Ints
-
-
-def rule(how: int, repeats: int, most: int, weight: Floats, low: Floats, high: Floats) -> Rule:
-    """A rule for as many streams as there are weights."""
-    return Rule(weight, low, high, np.array([how, repeats, most, len(weight)], np.int64))
+    form: Record
 
 
 @lean
-def score_at(by: Rule, values: Floats, base: int) -> float:
-    """The score of the values from ``base`` on; NaN stands for what was not seen. O(streams).
+def score_at(rule: Rule, values: Floats, base: int) -> float:
+    """Compute the score of the values from ``base`` on; NaN stands for no value. O(streams).
 
     Sums are added from left to right: rounding is monotone, so a larger value never gives a
     smaller score, and every engine gives the same.
     """
-    how, width = by.numbers[HOW], by.numbers[WIDTH]
-    found = 0.0
-    for at in range(width):
-        value = values[base + at]
+    form = rule.form[0]
+    combine, score = form.combine, 0.0
+    for stream in range(form.streams):
+        value = values[base + stream]
         if value != value:
-            value = by.low[at]
-        if how == SUM:
-            value *= by.weight[at]
-            found = value if at == 0 else found + value
-        elif at == 0 or (value < found) == (how == LEAST):
-            found = value
-    return found
+            value = rule.low[stream]
+        if combine == SUM:
+            value *= rule.weight[stream]
+            score = value if stream == 0 else score + value
+        elif stream == 0 or (value < score) == (combine == LEAST):
+            score = value
+    return score
 
 
 @lean
-def join(by: Rule, before: float, value: float) -> float:
-    """What several values of one attribute count for; NaN stands for none before."""
+def join(rule: Rule, before: float, value: float) -> float:
+    """Join a value with the earlier ones of its attribute; NaN stands for none."""
     if before != before:
         return value
-    if by.numbers[REPEATS] == ADD:
+    if rule.form[0].repeats == ADD:
         return before + value
     return value if value > before else before

@@ -1,4 +1,4 @@
-"""What foresight makes of its statistics: how likely objects reach a score, and their worth."""
+"""Expected answers: the tables of the appearance model, and how many windows an object answers."""
 
 from __future__ import annotations
 
@@ -6,62 +6,42 @@ import numpy as np
 
 from skyband.incomplete.appearance_model import (
     BINS,
-    COUNT,
-    DELAY,
     FINE,
+    GRADES,
     GRID,
-    LEVEL,
-    MEAN,
-    NOW,
-    REFRESHED,
-    SORTS,
-    SPAN,
-    VARIANCE,
-    Foresight,
+    AppearanceModel,
     age_of,
-    sort_of,
-    streams_seen,
+    grade_of,
 )
-from skyband.incomplete.combine import (
-    ADD,
-    HOW,
-    LARGEST,
-    LEAST,
-    MOST,
-    REPEATS,
-    SUM,
-    WIDTH,
-    Rule,
-    score_at,
-)
-from skyband.incomplete.objects import Store
+from skyband.incomplete.combine import ADD, LARGEST, LEAST, SUM, Rule, score_at
+from skyband.incomplete.objects import Store, streams_seen
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats
 
 _POINTS = 11  # at which the score of an answer is tried
-_REACH = 2.5  # standard deviations on both sides
-_TURNS = np.linspace(-_REACH, _REACH, _POINTS)
-_WEIGHTS = np.exp(-0.5 * _TURNS**2) / np.exp(-0.5 * _TURNS**2).sum()
-_PRIOR = 8.0  # rows after which objects of one sort are told from all others
+_DEVIATIONS = 2.5  # on both sides of the mean
+_OFFSETS = np.linspace(-_DEVIATIONS, _DEVIATIONS, _POINTS)
+_WEIGHTS = np.exp(-0.5 * _OFFSETS**2) / np.exp(-0.5 * _OFFSETS**2).sum()
+_PRIOR = 8.0  # rows of all grades that count beside those of one
 _HALF_LIFE = 8  # windows
 
 
 @entry
-def look_ahead(ahead: Foresight, by: Rule, window: int) -> None:
+def make_tables(model: AppearanceModel, store: Store, window: int) -> None:
     """Make the tables of the statistics, and let these grow old. O(2**streams * streams)."""
-    numbers = ahead.numbers
-    passed = float(window - numbers[REFRESHED])
-    fade = 0.5 ** (passed / (_HALF_LIFE * numbers[SPAN]))
-    _fade(ahead.came, fade)
-    _fade(ahead.next, fade)
-    _fade(ahead.delay, fade)
-    _fade(ahead.values, fade)
-    numbers[REFRESHED] = window
-    if numbers[LEVEL] > 0 and numbers[COUNT] < len(ahead.id) // 4:
-        numbers[LEVEL] -= 1
-    _tell_ages(ahead)
-    for seen in range(len(ahead.came) - 1, 0, -1):
-        _tell_reach(ahead, by, seen)
+    now = model.now[0]
+    passed = float(window - now.refreshed)
+    fade = 0.5 ** (passed / (_HALF_LIFE * store.now[0].span))
+    _fade(model.came, fade)
+    _fade(model.next, fade)
+    _fade(model.delay, fade)
+    _fade(model.values, fade)
+    now.refreshed = window
+    if now.level > 0 and now.sampled < len(model.sample_id) // 4:
+        now.level -= 1
+    _make_ages(model)
+    for streams in range(len(model.came) - 1, 0, -1):
+        _make_gains(model, store.rule, streams)
 
 
 @lean
@@ -71,105 +51,111 @@ def _fade(array: Floats, fade: float) -> None:
 
 
 @lean
-def _tell_ages(ahead: Foresight) -> None:
+def _make_ages(model: AppearanceModel) -> None:
+    """Compute the mean delay, and the share of returns after each age."""
     total, age_sum = 0.0, 0.0
-    for at in range(len(ahead.delay)):
-        total += ahead.delay[at]
-        age_sum += ahead.delay[at] * (2.0 ** ((at + 0.5) / FINE) - 1.0)
-    ahead.marks[DELAY] = age_sum / total if total > 0 else 0.0
+    for age in range(len(model.delay)):
+        total += model.delay[age]
+        age_sum += model.delay[age] * (2.0 ** ((age + 0.5) / FINE) - 1.0)
+    model.now[0].mean_delay = age_sum / total if total > 0 else 0.0
     left = total
-    last = len(ahead.late) - 1
-    for at in range(len(ahead.late)):
+    last = len(model.late) - 1
+    for age in range(len(model.late)):
         if total > 0:
-            ahead.late[at] = max(left, 0.0) / total
-            left -= ahead.delay[at]
+            model.late[age] = max(left, 0.0) / total
+            left -= model.delay[age]
         else:
-            ahead.late[at] = 0.0 if at == last else 1.0
+            model.late[age] = 0.0 if age == last else 1.0
 
 
 @lean
-def _chance(ahead: Foresight, width: int, seen: int, stream: int) -> float:
+def _chance(model: AppearanceModel, width: int, streams: int, stream: int) -> float:
     """How likely an object that came in these streams comes in another one next."""
-    return (ahead.next[seen * width + stream] + 0.5 / width) / (ahead.came[seen] + 1.0)
+    return (model.next[streams * width + stream] + 0.5 / width) / (model.came[streams] + 1.0)
 
 
 @lean
-def _tell_reach(ahead: Foresight, by: Rule, seen: int) -> None:
-    """How likely an object that came in these streams overcomes each gap."""
-    width, sets = by.numbers[WIDTH], len(ahead.came)
+def _make_gains(model: AppearanceModel, rule: Rule, streams: int) -> None:
+    """Compute how likely an object that came in these streams closes each gap."""
+    form = rule.form[0]
+    width, sets = form.streams, len(model.came)
     again, same = 0.0, 0.0
     for stream in range(width):
-        chance = _chance(ahead, width, seen, stream)
-        if (seen >> stream) & 1:
-            same += chance if ahead.next[seen * width + stream] > 0 else 0.0
+        chance = _chance(model, width, streams, stream)
+        if (streams >> stream) & 1:
+            same += chance if model.next[streams * width + stream] > 0 else 0.0
         else:
             again += chance
-    more = by.numbers[REPEATS] == ADD
-    ahead.again[seen] = min(again + (same if more else 0.0), 1.0)
-    share = 1.0 if more else 1.0 / max(1.0 - same, 0.05)
-    for sort in range(SORTS):
-        row = (sort * sets + seen) * (GRID + 1)
+    repeated = form.repeats == ADD
+    model.again[streams] = min(again + (same if repeated else 0.0), 1.0)
+    share = 1.0 if repeated else 1.0 / max(1.0 - same, 0.05)
+    for grade in range(GRADES):
+        row = (grade * sets + streams) * (GRID + 1)
         for at in range(GRID + 1):
-            ahead.reach[row + at] = 0.0
+            model.gain[row + at] = 0.0
         for stream in range(width):
-            if (seen >> stream) & 1 == 0:
-                part = _chance(ahead, width, seen, stream) * share
-                _add_reach(ahead, by, row, sort, seen | (1 << stream), stream, part)
-            elif more and ahead.next[seen * width + stream] > 0:
-                part = _chance(ahead, width, seen, stream)
-                _add_reach(ahead, by, row, sort, 0, stream, part * min(by.numbers[MOST], 4))
+            if (streams >> stream) & 1 == 0:
+                part = _chance(model, width, streams, stream) * share
+                _add_gains(model, rule, row, grade, streams | (1 << stream), stream, part)
+            elif repeated and model.next[streams * width + stream] > 0:
+                part = _chance(model, width, streams, stream)
+                _add_gains(model, rule, row, grade, 0, stream, part * min(form.most, 4))
         for at in range(GRID + 1):
-            ahead.reach[row + at] = min(ahead.reach[row + at], 1.0)
+            model.gain[row + at] = min(model.gain[row + at], 1.0)
 
 
 @lean
-def _add_reach(
-    ahead: Foresight, by: Rule, row: int, sort: int, after: int, stream: int, chance: float
+def _add_gains(
+    model: AppearanceModel, rule: Rule, row: int, grade: int, after: int, stream: int, chance: float
 ) -> None:
     """Add what coming in a stream does, after which the streams seen are ``after``, 0 for none."""
-    width, sets = by.numbers[WIDTH], len(ahead.came)
-    base, all = (sort * width + stream) * BINS, (SORTS * width + stream) * BINS
-    own, total = 0.0, 0.0
+    form = rule.form[0]
+    width, sets = form.streams, len(model.came)
+    low, extent = rule.low[stream], rule.high[stream] - rule.low[stream]
+    graded, common = (grade * width + stream) * BINS, (GRADES * width + stream) * BINS
+    graded_total, common_total = 0.0, 0.0
     for at in range(BINS):
-        own += ahead.values[base + at]
-        total += ahead.values[all + at] + 1.0 / BINS
-    then = (sort * sets + after) * (GRID + 1)
-    first, widest = _span_of(by)
-    for bin in range(BINS):
-        common = (ahead.values[all + bin] + 1.0 / BINS) / total
-        part = chance * (ahead.values[base + bin] + _PRIOR * common) / (own + _PRIOR)
-        gain = (bin + 0.5) / BINS * (by.high[stream] - by.low[stream]) * by.weight[stream]
-        value = by.low[stream] + (bin + 0.5) / BINS * (by.high[stream] - by.low[stream])
+        graded_total += model.values[graded + at]
+        common_total += model.values[common + at] + 1.0 / BINS
+    then = (grade * sets + after) * (GRID + 1)
+    first, widest = _goals(rule)
+    for at_bin in range(BINS):
+        prior = (model.values[common + at_bin] + 1.0 / BINS) / common_total
+        counted = model.values[graded + at_bin] + _PRIOR * prior
+        part = chance * counted / (graded_total + _PRIOR)
+        gain = (at_bin + 0.5) / BINS * extent * rule.weight[stream]
+        value = low + (at_bin + 0.5) / BINS * extent
         for at in range(GRID + 1):
             goal = first + widest * at / GRID
-            if by.numbers[HOW] == SUM:
+            if form.combine == SUM:
                 rest = goal - gain
-                overcome = 1.0 if rest <= 0.0 else _at(ahead.reach, then, rest / widest, after)
-            elif by.numbers[HOW] == LARGEST:
-                overcome = 1.0 if value >= goal else _at(ahead.reach, then, at / GRID, after)
+                closed = 1.0 if rest <= 0.0 else _at(model.gain, then, rest / widest, after)
+            elif form.combine == LARGEST:
+                closed = 1.0 if value >= goal else _at(model.gain, then, at / GRID, after)
             else:
                 full = after == sets - 1
-                further = 1.0 if full else _at(ahead.reach, then, at / GRID, after)
-                overcome = further if value >= goal else 0.0
-            ahead.reach[row + at] += part * overcome
+                further = 1.0 if full else _at(model.gain, then, at / GRID, after)
+                closed = further if value >= goal else 0.0
+            model.gain[row + at] += part * closed
 
 
 @lean
-def _span_of(by: Rule) -> tuple[float, float]:
+def _goals(rule: Rule) -> tuple[float, float]:
     """The first goal of a table, and how far the others go: gaps of sums, scores otherwise."""
+    form = rule.form[0]
     low, high, total = np.inf, -np.inf, 0.0
-    for at in range(by.numbers[WIDTH]):
-        total += by.weight[at] * (by.high[at] - by.low[at])
-        low, high = min(low, by.low[at]), max(high, by.high[at])
-    if by.numbers[HOW] == SUM:
+    for stream in range(form.streams):
+        total += rule.weight[stream] * (rule.high[stream] - rule.low[stream])
+        low, high = min(low, rule.low[stream]), max(high, rule.high[stream])
+    if form.combine == SUM:
         return 0.0, total if total > 0.0 else 1.0
     return low, high - low if high > low else 1.0
 
 
 @lean
-def _at(table: Floats, row: int, share: float, seen: int) -> float:
-    """A table between two of its steps; nothing is known of no streams."""
-    if seen == 0 or share > 1.0:
+def _at(table: Floats, row: int, share: float, streams: int) -> float:
+    """Read a table between two of its steps; nothing is known of no streams."""
+    if streams == 0 or share > 1.0:
         return 0.0
     place = max(share, 0.0) * GRID
     at = min(int(place), GRID - 1)
@@ -178,55 +164,68 @@ def _at(table: Floats, row: int, share: float, seen: int) -> float:
 
 
 @lean
-def expected(
-    ahead: Foresight, held: Store, one: int, values: Floats, threshold: float, until: int,
-    newest: int, window: int,
+def expected_answers(
+    model: AppearanceModel, store: Store, obj: int, values: Floats, threshold: float, until: int,
+    window: int,
 ) -> tuple[float, float]:  # fmt: skip
     """In how many windows an instance is expected to be an answer until it expires.
 
     Also tells for how many windows it has to be kept, either to be one or to know better.
 
-    ``values`` are those of the instance, ``threshold`` is what k objects that outlive it have,
-    ``newest`` until when its object's newest row lives. O(streams).
+    ``values`` are those of the instance, ``threshold`` is the score of k objects that outlive it.
+    O(streams).
     """
-    by, marks, span = held.by, ahead.marks, ahead.numbers[SPAN]
-    base = one * by.numbers[WIDTH]
-    score, seen = score_at(by, values, base), streams_seen(held, one)
+    rule, now, span = store.rule, model.now[0], store.now[0].span
+    width = rule.form[0].streams
+    base = obj * width
+    newest = store.rows.until[store.objects.newest[obj]]
+    score, streams = score_at(rule, values, base), streams_seen(store, obj)
     left, age = float(until - window + 1), window - 1 + span - newest
-    row = (sort_of(by, values, base) * len(ahead.came) + seen) * (GRID + 1)
-    last = len(ahead.late) - 1
-    now = ahead.late[min(age_of(age), last)]
-    then = ahead.late[min(age_of(age + until - window + 1) + 1, last)]
-    again = ahead.again[seen]
-    in_time = (now - then) / max(1.0 - again * (1.0 - now), 1e-9)
-    found = 0.0
+    row = (grade_of(rule, values, base) * len(model.came) + streams) * (GRID + 1)
+    in_time = _returns_in_time(model, streams, age, until - window + 1)
     alike = max(1.0 - 0.5 * left / span, 0.0)  # windows share rows, and so do their answers
-    mean = marks[MEAN] + alike * (marks[NOW] - marks[MEAN])
-    deviation = np.sqrt(max(marks[VARIANCE] * (1.0 - alike * alike), 0.0))
+    mean = now.mean + alike * (now.last_answer - now.mean)
+    deviation = np.sqrt(max(now.variance * (1.0 - alike * alike), 0.0))
+    chance = 0.0
     for at in range(_POINTS):
-        goal = max(mean + _TURNS[at] * deviation, threshold)
+        goal = max(mean + _OFFSETS[at] * deviation, threshold)
         if score >= goal:
-            found += _WEIGHTS[at]
+            chance += _WEIGHTS[at]
         else:
-            found += _WEIGHTS[at] * in_time * _overcome(ahead, by, row, goal, score, values, base)
+            chance += _WEIGHTS[at] * in_time * _closes(model, rule, row, goal, score, values, base)
     missing = 0
-    for at in range(by.numbers[WIDTH]):
-        missing += 1 - ((seen >> at) & 1)
-    delay = marks[DELAY]
+    for stream in range(width):
+        missing += 1 - ((streams >> stream) & 1)
+    delay = now.mean_delay
     stay = max(left - 0.5 * missing * delay, 0.1 * left)
     wait = left if missing == 0 else min(left, max(2.0 * delay - age, 0.2 * delay, 1.0))
-    return stay * found, wait
+    return stay * chance, wait
 
 
 @lean
-def _overcome(
-    ahead: Foresight, by: Rule, row: int, goal: float, score: float, values: Floats, base: int
-) -> float:
-    first, widest = _span_of(by)
-    if by.numbers[HOW] == SUM:
-        return _at(ahead.reach, row, (goal - score) / widest, 1)
-    if by.numbers[HOW] == LEAST:
-        for at in range(by.numbers[WIDTH]):
-            if values[base + at] < goal:  # not so for NaN
+def _returns_in_time(model: AppearanceModel, streams: int, age: int, left: int) -> float:
+    """How likely an object that comes again does so in the windows that are left.
+
+    Given that it did not come for ``age`` windows.
+    """
+    last = len(model.late) - 1
+    now = model.late[min(age_of(age), last)]
+    then = model.late[min(age_of(age + left) + 1, last)]
+    return (now - then) / max(1.0 - model.again[streams] * (1.0 - now), 1e-9)
+
+
+@lean
+def _closes(
+    model: AppearanceModel, rule: Rule, row: int, goal: float, score: float, values: Floats,
+    base: int,
+) -> float:  # fmt: skip
+    """How likely an instance reaches a goal, if its object comes again."""
+    form = rule.form[0]
+    first, widest = _goals(rule)
+    if form.combine == SUM:
+        return _at(model.gain, row, (goal - score) / widest, 1)
+    if form.combine == LEAST:
+        for stream in range(form.streams):
+            if values[base + stream] < goal:  # not so for NaN
                 return 0.0
-    return _at(ahead.reach, row, (goal - first) / widest, 1)
+    return _at(model.gain, row, (goal - first) / widest, 1)

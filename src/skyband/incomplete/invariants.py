@@ -1,4 +1,4 @@
-"""Theorem 1 as a check: what is kept is the k dominance set, by comparing all pairs."""
+"""Invariants of EAA, Theorem 1: what is kept is the k dominance set, by comparing all pairs."""
 
 from __future__ import annotations
 
@@ -35,27 +35,28 @@ def instances(
     seen: Mapping[int, list[int]],
 ) -> dict[tuple[int, int], Instance]:
     """The instances of all objects by (id, last window); ``seen`` counts values by stream."""
-    found = {}
-    for id in {row[0] for row in rows.values()}:
-        mine = {seq: row for seq, row in rows.items() if row[0] == id}
-        for until in {last_window(seq) for seq in mine}:
+    by_key = {}
+    for object_id in {row[0] for row in rows.values()}:
+        own_rows = {seq: row for seq, row in rows.items() if row[0] == object_id}
+        for until in {last_window(seq) for seq in own_rows}:
             values: dict[int, float] = {}
-            for seq in sorted(mine):
+            for seq in sorted(own_rows):
                 if last_window(seq) >= until:
-                    _, stream, value = mine[seq]
+                    _, stream, value = own_rows[seq]
                     known = values.get(stream)
                     if known is not None:
                         value = known + value if query.most > 1 else max(known, value)
                     values[stream] = value
             best = {}
             for stream, high in enumerate(query.high.tolist()):
-                left = query.most - seen[id][stream]
+                left = query.most - seen[object_id][stream]
                 if left > 0:
                     best[stream] = values.get(stream, 0.0) + left * high
                 elif stream in values:
                     best[stream] = values[stream]
-            found[id, until] = Instance(id, until, _score(query, values), _score(query, best))
-    return found
+            current, highest = _score(query, values), _score(query, best)
+            by_key[object_id, until] = Instance(object_id, until, current, highest)
+    return by_key
 
 
 def _score(query: TopKIncomplete, values: Mapping[int, float]) -> float:
@@ -85,7 +86,7 @@ def check_dominance(
     """Assert that what is kept suffices, and that nothing kept is dominated by k objects.
 
     ``past`` are all rows of a count window's stream so far, ``seen`` what is known of objects,
-    ``counted`` how many instances are said to be in the k dominance set.
+    ``counted`` how many instances the algorithm counts in the k dominance set.
     """
     alive = window_rows(past, query.window.size)
     assert all(alive[seq] == row for seq, row in kept.items()), "1: not rows of the window"
@@ -96,8 +97,8 @@ def check_dominance(
         _check_rows(query, k, last_window, alive, kept, by_window, by_kept)
         return
     oldest: dict[int, Instance] = {}
-    for id, until in sorted(by_kept, reverse=True):
-        oldest[id] = by_kept[id, until]
+    for object_id, until in sorted(by_kept, reverse=True):
+        oldest[object_id] = by_kept[object_id, until]
     if isinstance(query.repeats, str):  # sums are compared up to rounding
         for one in oldest.values():
             assert dominators(one, by_kept) < k, "3: the oldest instance is dominated"
@@ -112,15 +113,15 @@ def lives(
     query: TopKIncomplete, last_window: Callable[[int], int], rows: Mapping[int, Row]
 ) -> dict[int, list[int]]:
     """How often each object was seen in each stream since it was last without rows."""
-    found: dict[int, list[int]] = {}
+    counts: dict[int, list[int]] = {}
     until: dict[int, int] = {}
     slide = query.window.slide
-    for seq, (id, stream, _) in rows.items():
-        if until.get(id, -1) < seq // slide + 1:
-            found[id] = [0] * len(query.streams)
-        found[id][stream] += 1
-        until[id] = last_window(seq)
-    return found
+    for seq, (object_id, stream, _) in rows.items():
+        if until.get(object_id, -1) < seq // slide + 1:
+            counts[object_id] = [0] * len(query.streams)
+        counts[object_id][stream] += 1
+        until[object_id] = last_window(seq)
+    return counts
 
 
 def _check_rows(
@@ -133,16 +134,16 @@ def _check_rows(
     by_kept: Mapping[Any, Instance],
 ) -> None:
     high = dict(enumerate(query.high.tolist()))
-    for seq, (id, stream, value) in alive.items():
+    for seq, (object_id, stream, value) in alive.items():
         outdone = any(
-            other > seq and row[:2] == (id, stream) and row[2] >= value
+            other > seq and row[:2] == (object_id, stream) and row[2] >= value
             for other, row in alive.items()
         )
         best = _score(query, high | {stream: value})
-        one = Instance(id, last_window(seq), -math.inf, best)
-        mine = [other for other, row in kept.items() if row[0] == id]
+        one = Instance(object_id, last_window(seq), -math.inf, best)
+        same_object = [other for other, row in kept.items() if row[0] == object_id]
         if seq not in kept:
             assert outdone or dominators(one, by_kept) >= k, "2: a row is missing"
-        elif len(mine) == 1 or seq != max(mine):  # the newest row decides between equal scores
+        elif len(same_object) == 1 or seq != max(same_object):  # the newest row decides ties
             assert not outdone, "3: an older value is outdone"
             assert dominators(one, by_window) < k, "3: a row is dominated"

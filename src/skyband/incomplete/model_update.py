@@ -1,29 +1,11 @@
-"""What foresight learns from a stream: statistics in constant space, and what was lost so far."""
+"""How the appearance model learns from a stream, and from what was lost so far."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.incomplete.appearance_model import (
-    BINS,
-    COUNT,
-    EPSILON,
-    LEVEL,
-    LOST,
-    MEAN,
-    NOW,
-    SETTLED,
-    SORTS,
-    SPAN,
-    SPENT,
-    VARIANCE,
-    WEIGHT,
-    Foresight,
-    K,
-    age_of,
-    sort_of,
-)
-from skyband.incomplete.combine import WIDTH, Rule
+from skyband.incomplete.appearance_model import BINS, GRADES, AppearanceModel, age_of, grade_of
+from skyband.incomplete.combine import Rule
 from skyband.incomplete.objects import NONE, Store
 from skyband.incomplete.sketch import mixed
 from skyband.kernels.jit import lean
@@ -32,122 +14,124 @@ _STEADY = 12  # windows over which the score of an answer is averaged
 
 
 @lean
-def watch(ahead: Foresight, held: Store, one: int, stream: int, value: float) -> None:
-    """A row is about to be added to an object: learn what comes after what it has. O(streams)."""
-    by = held.by
-    bin = _bin(by, stream, value)
-    width = by.numbers[WIDTH]
-    ahead.values[(SORTS * width + stream) * BINS + bin] += 1.0
-    if held.objects.newest[one] == NONE:
+def learn_value(model: AppearanceModel, store: Store, obj: int, stream: int, value: float) -> None:
+    """Learn from a value, before it is added to its object, which come after which. O(streams)."""
+    rule = store.rule
+    part, width = _bin_of(rule, stream, value), rule.form[0].streams
+    model.values[(GRADES * width + stream) * BINS + part] += 1.0
+    if store.objects.newest[obj] == NONE:
         return
-    sort = sort_of(by, held.objects.value, one * width)
-    ahead.values[(sort * width + stream) * BINS + bin] += 1.0
+    grade = grade_of(rule, store.objects.value, obj * width)
+    model.values[(grade * width + stream) * BINS + part] += 1.0
 
 
 @lean
-def _bin(by: Rule, stream: int, value: float) -> int:
-    low, high = by.low[stream], by.high[stream]
+def _bin_of(rule: Rule, stream: int, value: float) -> int:
+    low, high = rule.low[stream], rule.high[stream]
     share = (value - low) / (high - low) if high > low else 0.0
     return max(min(int(share * BINS), BINS - 1), 0)
 
 
 @lean
-def follow_sample(ahead: Foresight, width: int, stream: int, id: int, until: int) -> None:
-    """A row came that lives until a window: learn where objects come next, and when.
+def follow_sample(
+    model: AppearanceModel, store: Store, stream: int, object_id: int, until: int
+) -> None:
+    """Learn from a row that lives until a window where objects come next, and when.
 
     O(1) for most rows, O(sample) for those of the sample.
     """
-    left, _ = mixed(id)
-    numbers = ahead.numbers
-    if left & ((1 << numbers[LEVEL]) - 1):
+    left, _ = mixed(object_id)
+    now, span, width = model.now[0], store.now[0].span, store.rule.form[0].streams
+    if left & ((1 << now.level) - 1):
         return
     at = 0
-    while at < numbers[COUNT] and ahead.id[at] != id:
+    while at < now.sampled and model.sample_id[at] != object_id:
         at += 1
-    if at == numbers[COUNT]:
-        if at == len(ahead.id):
-            _thin_out(ahead, until)
-            if numbers[COUNT] == len(ahead.id) or left & ((1 << numbers[LEVEL]) - 1):
+    if at == now.sampled:
+        if at == len(model.sample_id):
+            _thin_out(model, span, until)
+            if now.sampled == len(model.sample_id) or left & ((1 << now.level) - 1):
                 return
-        at = numbers[COUNT]
-        numbers[COUNT] = at + 1
-        ahead.id[at] = id
-        ahead.seen[at] = 0
-    seen = ahead.seen[at]
-    if seen != 0 and until - ahead.last[at] <= numbers[SPAN]:
-        ahead.next[seen * width + stream] += 1.0
-        ahead.delay[age_of(until - ahead.last[at])] += 1.0
-        seen |= 1 << stream
+        at = now.sampled
+        now.sampled = at + 1
+        model.sample_id[at] = object_id
+        model.sample_streams[at] = 0
+    streams = model.sample_streams[at]
+    if streams != 0 and until - model.sample_until[at] <= span:
+        model.next[streams * width + stream] += 1.0
+        model.delay[age_of(until - model.sample_until[at])] += 1.0
+        streams |= 1 << stream
     else:
-        seen = 1 << stream
-    ahead.came[seen] += 1.0
-    ahead.seen[at] = seen
-    ahead.last[at] = until
+        streams = 1 << stream
+    model.came[streams] += 1.0
+    model.sample_streams[at] = streams
+    model.sample_until[at] = until
 
 
 @lean
-def _thin_out(ahead: Foresight, until: int) -> None:
-    """Forget objects of the sample that have expired; if there are none, half of all hashes."""
-    numbers = ahead.numbers
+def _thin_out(model: AppearanceModel, span: int, until: int) -> None:
+    """Drop objects of the sample that have expired; if there are none, half of all hashes."""
+    now = model.now[0]
     for attempt in range(2):
         kept = 0
-        for at in range(numbers[COUNT]):
-            left, _ = mixed(ahead.id[at])
-            alive = until - ahead.last[at] <= numbers[SPAN]
-            if alive and left & ((1 << numbers[LEVEL]) - 1) == 0:
-                ahead.id[kept] = ahead.id[at]
-                ahead.seen[kept] = ahead.seen[at]
-                ahead.last[kept] = ahead.last[at]
+        for at in range(now.sampled):
+            left, _ = mixed(model.sample_id[at])
+            alive = until - model.sample_until[at] <= span
+            if alive and left & ((1 << now.level) - 1) == 0:
+                model.sample_id[kept] = model.sample_id[at]
+                model.sample_streams[kept] = model.sample_streams[at]
+                model.sample_until[kept] = model.sample_until[at]
                 kept += 1
-        numbers[COUNT] = kept
-        if attempt == 1 or kept < len(ahead.id) or numbers[LEVEL] >= 30:
+        now.sampled = kept
+        if attempt == 1 or kept < len(model.sample_id) or now.level >= 30:
             return
-        numbers[LEVEL] += 1
+        now.level += 1
 
 
 @lean
-def remember(ahead: Foresight, id: int, until: int) -> None:
-    """An object is dropped whose newest row would have lived until a window. O(1)."""
-    left, right = mixed(id)
-    slot = right & (len(ahead.gone) - 1)
-    ahead.gone[slot] = left
-    ahead.gone_until[slot] = until
+def note_dropped(model: AppearanceModel, object_id: int, until: int) -> None:
+    """Note that an object is dropped whose newest row would have lived until a window. O(1)."""
+    left, right = mixed(object_id)
+    slot = right & (len(model.dropped) - 1)
+    model.dropped[slot] = left
+    model.dropped_until[slot] = until
 
 
 @lean
-def was_dropped(ahead: Foresight, id: int, until: int) -> bool:
+def was_dropped(model: AppearanceModel, span: int, object_id: int, until: int) -> bool:
     """Whether an object was dropped that would still be alive when a row comes. O(1)."""
-    left, right = mixed(id)
-    slot = right & (len(ahead.gone) - 1)
-    return ahead.gone[slot] == left and until - ahead.gone_until[slot] <= ahead.numbers[SPAN]
+    left, right = mixed(object_id)
+    slot = right & (len(model.dropped) - 1)
+    return model.dropped[slot] == left and until - model.dropped_until[slot] <= span
 
 
 @lean
-def note_answer(ahead: Foresight, score: float) -> None:
-    """A window was answered; this is the score of its last answer."""
-    marks = ahead.marks
-    marks[NOW] = score
-    marks[WEIGHT] = marks[WEIGHT] * (1.0 - 1.0 / (_STEADY * ahead.numbers[SPAN] + 1.0)) + 1.0
-    marks[MEAN] += (score - marks[MEAN]) / marks[WEIGHT]
-    marks[VARIANCE] += ((score - marks[MEAN]) ** 2 - marks[VARIANCE]) / marks[WEIGHT]
+def note_answer(model: AppearanceModel, span: int, score: float) -> None:
+    """Learn from the score of the last answer of a window."""
+    now = model.now[0]
+    now.last_answer = score
+    now.weight = now.weight * (1.0 - 1.0 / (_STEADY * span + 1.0)) + 1.0
+    now.mean += (score - now.mean) / now.weight
+    now.variance += ((score - now.mean) ** 2 - now.variance) / now.weight
 
 
 @lean
-def is_ready(ahead: Foresight) -> bool:
-    """Whether enough windows were answered to know what it takes."""
-    return ahead.marks[WEIGHT] >= min(0.5 * ahead.numbers[SPAN], 100.0) and ahead.marks[EPSILON] > 0
+def is_ready(model: AppearanceModel, span: int) -> bool:
+    """Whether enough windows were answered to know which scores answers have."""
+    now = model.now[0]
+    return now.weight >= min(0.5 * span, 100.0) and now.least_rate > 0
 
 
 @lean
-def account(ahead: Foresight, window: int, error: float) -> None:
-    """Expected losses since the last sweep are known: ask for more of an object, or for less."""
-    numbers, marks = ahead.numbers, ahead.marks
-    passed = float(max(window - numbers[SETTLED], 1))
-    numbers[SETTLED] = window
-    part = min(passed / max(numbers[SPAN], 1), 1.0)
-    marks[SPENT] += (marks[LOST] / passed - marks[SPENT]) * part
-    marks[LOST] = 0.0
-    target = error * numbers[K]
+def adjust_rate(model: AppearanceModel, store: Store, window: int) -> None:
+    """Ask for more of an object, or for less, by what the last sweeps are expected to miss."""
+    now, k, span = model.now[0], store.now[0].k, store.now[0].span
+    passed = float(max(window - now.accounted, 1))
+    now.accounted = window
+    part = min(passed / max(span, 1), 1.0)
+    now.loss += (now.lost / passed - now.loss) * part
+    now.lost = 0.0
+    target = now.error * k
     if target > 0:
-        change = max(min((target - marks[SPENT]) / target, 1.0), -1.0)
-        marks[EPSILON] *= np.exp(min(2.0 * part, 0.5) * change)
+        change = max(min((target - now.loss) / target, 1.0), -1.0)
+        now.least_rate *= np.exp(min(2.0 * part, 0.5) * change)

@@ -118,17 +118,17 @@ class TopKIncomplete:
         Terms are added from left to right, so that every engine gives the same score.
         """
         if self.combine == "min":
-            found: Floats = values.min(axis=1)
-            return found
+            scores: Floats = values.min(axis=1)
+            return scores
         if self.combine == "max":
-            found = values.max(axis=1)
-            return found
+            scores = values.max(axis=1)
+            return scores
         if callable(self.combine):
-            return _own_scores(self.combine, values)
-        found = values[:, 0] * self.weights[0]
+            return _function_scores(self.combine, values)
+        scores = values[:, 0] * self.weights[0]
         for at in range(1, values.shape[1]):
-            found = found + values[:, at] * self.weights[at]
-        return found
+            scores = scores + values[:, at] * self.weights[at]
+        return scores
 
     def __str__(self) -> str:
         names = list(self.streams)
@@ -142,26 +142,26 @@ class TopKIncomplete:
         return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{changes}"
 
 
-def _own_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:
+def _function_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:
     try:
-        found = np.asarray(function(values), dtype=np.float64)
+        scores = np.asarray(function(values), dtype=np.float64)
     except Exception as error:
         raise QueryError(
             f"combine failed: {type(error).__name__}: {error}",
             "a function that gives a score per row of any matrix within the bounds",
         ) from error
-    if found.shape != (len(values),):
+    if scores.shape != (len(values),):
         raise QueryError(
-            f"combine gave an array of shape {found.shape} for {len(values)} rows",
+            f"combine gave an array of shape {scores.shape} for {len(values)} rows",
             "a score per row of the matrix",
             "write combine=lambda values: values.sum(axis=1)",
         )
-    if np.isnan(found).any():
-        at = int(np.flatnonzero(np.isnan(found))[0])
+    if np.isnan(scores).any():
+        at = int(np.flatnonzero(np.isnan(scores))[0])
         raise QueryError(
             f"combine gave NaN for {values[at].tolist()}", "a score, which can be ranked"
         )
-    return found
+    return scores
 
 
 def _streams(given: Any) -> tuple[str, ...]:
@@ -220,8 +220,10 @@ def _pair(given: Any, of: str, example: str) -> Bounds:
 
 
 def _repeats(given: Any) -> Repeats:
-    if isinstance(given, str) and given in ("max", "none"):
-        return given  # type: ignore[return-value]
+    if isinstance(given, str) and given == "max":
+        return "max"
+    if isinstance(given, str) and given == "none":
+        return "none"
     if isinstance(given, (tuple, list)) and len(given) == 2 and given[0] == "sum":
         most = given[1]
         whole = isinstance(most, (int, np.integer)) and not isinstance(most, bool)

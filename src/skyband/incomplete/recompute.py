@@ -12,8 +12,8 @@ from skyband.engine.algorithm import Algorithm, Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.incomplete.invariants import window_rows
+from skyband.incomplete.objects import batch_of
 from skyband.incomplete.query import TopKIncomplete
-from skyband.incomplete.rows import batch_of
 from skyband.kernels.emission import Out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -70,22 +70,27 @@ class Recompute(Algorithm):
         return len(steps.stop)
 
     def _admit(self, seq: Ints, rows: Rows) -> None:
-        state = self.state
-        values, stream, id = batch_of(rows)
-        there = np.flatnonzero(~np.isnan(values))
+        state, batch = self.state, batch_of(rows)
+        known = np.flatnonzero(~np.isnan(batch.value))
         self.state = State(
-            np.concatenate([state.seq, seq[there]]),
-            np.concatenate([state.id, id[there]]),
-            np.concatenate([state.stream, stream[there]]),
-            np.concatenate([state.value, values[there]]),
+            np.concatenate([state.seq, seq[known]]),
+            np.concatenate([state.id, batch.id[known]]),
+            np.concatenate([state.stream, batch.stream[known]]),
+            np.concatenate([state.value, batch.value[known]]),
             state.work,
         )
 
     def _expire(self, first: int) -> None:
-        gone = int(np.searchsorted(self.state.seq, first))
-        if gone:
-            seq, id, stream, value, work = self.state
-            self.state = State(seq[gone:], id[gone:], stream[gone:], value[gone:], work)
+        state = self.state
+        expired = int(np.searchsorted(state.seq, first))
+        if expired:
+            self.state = State(
+                state.seq[expired:],
+                state.id[expired:],
+                state.stream[expired:],
+                state.value[expired:],
+                state.work,
+            )
 
     def _best(self, upto: int) -> tuple[Floats, Ints]:
         """Scores and newest rows of the k best objects of the first ``upto`` rows."""
@@ -115,8 +120,9 @@ class Recompute(Algorithm):
     def work(self) -> Ints:
         return self.state.work
 
+    @override
     def check_invariants(self, alive: Mapping[int, Any]) -> None:
-        """``alive``: the id, stream number and value of each row so far, of a count window."""
+        # alive: the id, stream number and value of each row so far, of a count window
         state = self.state
         rows = zip(state.id.tolist(), state.stream.tolist(), state.value.tolist(), strict=True)
         assert dict(zip(state.seq.tolist(), rows, strict=True)) == window_rows(

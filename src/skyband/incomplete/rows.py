@@ -1,11 +1,9 @@
-"""How rows of incomplete streams travel to the algorithms: values as scores, the rest beside."""
+"""How rows of incomplete streams wait in one matrix for the watermark."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skyband.engine.rows import Rows
-from skyband.incomplete.objects import Batch
 from skyband.order import Floats, Ints
 
 
@@ -18,9 +16,3 @@ def rows_of(matrix: Floats) -> tuple[Ints, Ints]:
     """The stream numbers and ids of a matrix that :func:`beside` made."""
     stream = matrix[:, 0].astype(np.int64)
     return stream, np.ascontiguousarray(matrix[:, 1]).view(np.int64)
-
-
-def batch_of(rows: Rows) -> Batch:
-    """The rows of a push, as kernels take them."""
-    assert rows.id is not None, "rows of incomplete streams name objects"
-    return Batch(rows.score, rows.columns[0], rows.id)

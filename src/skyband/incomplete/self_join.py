@@ -18,69 +18,66 @@ from skyband.order import Ints
 SIGNS = 64  # counters a sketch: the signs are the bits of one number
 BLOCKS = 8  # of a window
 _RING = BLOCKS + 2
-_ROWS = SIGNS  # behind the counters: how many rows came
-_STRIDE = SIGNS + 1
+_ROWS = SIGNS  # the counter behind the others: how many rows came
 
 
 class SelfJoin(NamedTuple):
-    """``sums[(stream * _RING + slot) * _STRIDE + counter]``; ``block`` says whose a slot is."""
+    """Counters by stream and block; blocks take turns in a ring of slots."""
 
-    sums: Ints
-    block: Ints
-    numbers: Ints  # streams, span
+    sums: Ints  # [stream, slot, counter]
+    block: Ints  # per slot: the block that it holds
+    span: Ints  # one element: steps in a window
 
 
 def self_join(streams: int, span: int) -> SelfJoin:
     """Empty sketches of windows that live for ``span`` steps. Space: 5 KiB a stream."""
     return SelfJoin(
-        np.zeros(streams * _RING * _STRIDE, np.int64),
+        np.zeros((streams, _RING, _ROWS + 1), np.int64),
         np.full(_RING, -1, np.int64),
-        np.array([streams, max(span, 1)], np.int64),
+        np.array([max(span, 1)], np.int64),
     )
 
 
 @lean
-def note_repeat(held: SelfJoin, stream: int, id: int, place: int) -> None:
-    """An object came in a stream; places are steps, and never fall. O(SIGNS)."""
-    block = place * BLOCKS // held.numbers[1]
+def note_repeat(joins: SelfJoin, stream: int, object_id: int, place: int) -> None:
+    """Note that an object came in a stream; places are steps, and never fall. O(SIGNS)."""
+    sums, block = joins.sums, place * BLOCKS // joins.span[0]
     slot = block % _RING
-    if held.block[slot] != block:
-        held.block[slot] = block
-        for each in range(held.numbers[0]):
-            base = (each * _RING + slot) * _STRIDE
-            for at in range(base, base + _STRIDE):
-                held.sums[at] = 0
-    base = (stream * _RING + slot) * _STRIDE
-    left, right = mixed(id)
+    if joins.block[slot] != block:
+        joins.block[slot] = block
+        for each in range(sums.shape[0]):
+            for at in range(_ROWS + 1):
+                sums[each, slot, at] = 0
+    left, right = mixed(object_id)
     for at in range(SIGNS // 2):
-        held.sums[base + at] += 1 - 2 * ((left >> at) & 1)
-        held.sums[base + SIGNS // 2 + at] += 1 - 2 * ((right >> at) & 1)
-    held.sums[base + _ROWS] += 1
+        sums[stream, slot, at] += 1 - 2 * ((left >> at) & 1)
+        sums[stream, slot, SIGNS // 2 + at] += 1 - 2 * ((right >> at) & 1)
+    sums[stream, slot, _ROWS] += 1
 
 
 @entry
-def note_repeats(held: SelfJoin, stream: Ints, id: Ints, place: Ints) -> None:
-    """:func:`note_repeat` for many rows."""
-    for at in range(len(id)):
-        note_repeat(held, stream[at], id[at], place[at])
+def note_repeats(joins: SelfJoin, stream: Ints, object_id: Ints, place: Ints) -> None:
+    """Apply :func:`note_repeat` to many rows."""
+    for at in range(len(object_id)):
+        note_repeat(joins, stream[at], object_id[at], place[at])
 
 
 @entry
-def repeats(held: SelfJoin, stream: int, since: int) -> float:
-    """About how often the object of a row came, on average over the rows since a step.
+def repeats(joins: SelfJoin, stream: int, since: int) -> float:
+    """Estimate how often the object of a row came, on average over the rows since a step.
 
     That is the self-join size over the number of rows. The standard error of the former is about
     ``sqrt(2 / SIGNS)`` of it.
     """
-    first = since * BLOCKS // held.numbers[1]
-    found, rows = 0.0, 0
-    for at in range(_STRIDE):
+    first = since * BLOCKS // joins.span[0]
+    size, rows = 0.0, 0
+    for at in range(_ROWS + 1):
         total = 0
         for slot in range(_RING):
-            if held.block[slot] >= first:
-                total += held.sums[(stream * _RING + slot) * _STRIDE + at]
+            if joins.block[slot] >= first:
+                total += joins.sums[stream, slot, at]
         if at == _ROWS:
             rows = total
         else:
-            found += float(total) * float(total) / SIGNS
-    return max(found / rows, 1.0) if rows > 0 else 1.0
+            size += float(total) * float(total) / SIGNS
+    return max(size / rows, 1.0) if rows > 0 else 1.0

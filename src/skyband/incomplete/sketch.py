@@ -21,11 +21,10 @@ _HALVINGS = 64
 
 
 class Sketch(NamedTuple):
-    """``place[(stream * maps + map) * LEVELS + level]``; ``numbers``: streams, maps."""
+    """Bitmaps of all streams, and room to count their bits."""
 
-    place: Ints
-    clear: Ints  # scratch: bits that are not set, per level
-    numbers: Ints
+    place: Ints  # [stream, map * LEVELS + level]: where the bit was last set
+    unset: Ints  # scratch: bits that are not set, per level
 
 
 def sketch(streams: int, maps: int) -> Sketch:
@@ -35,8 +34,14 @@ def sketch(streams: int, maps: int) -> Sketch:
     """
     assert maps > 0, "one bitmap at least"
     assert maps & (maps - 1) == 0, "a power of two"
-    place = np.full(streams * maps * LEVELS, _NEVER, np.int64)
-    return Sketch(place, np.zeros(LEVELS, np.int64), np.array([streams, maps], np.int64))
+    place = np.full((streams, maps * LEVELS), _NEVER, np.int64)
+    return Sketch(place, np.zeros(LEVELS, np.int64))
+
+
+@lean
+def _maps(counts: Sketch) -> int:
+    """The number of bitmaps a stream."""
+    return counts.place.shape[1] // LEVELS
 
 
 @lean
@@ -46,9 +51,9 @@ def _turn(left: int, right: int, factor: int) -> int:
 
 
 @lean
-def mixed(id: int) -> tuple[int, int]:
-    """Two numbers of 32 bits, as good as random, of an id."""
-    left, right = (id >> 32) & _HALF, (id & _HALF) ^ 0x5BD1E995
+def mixed(object_id: int) -> tuple[int, int]:
+    """Hash an id to two numbers of 32 bits, as good as random."""
+    left, right = (object_id >> 32) & _HALF, (object_id & _HALF) ^ 0x5BD1E995
     left = _turn(left, right, 0x2545F491)
     right = _turn(right, left, 0x1F4914F7)
     left = _turn(left, right, 0x27D4EB2F)
@@ -58,38 +63,36 @@ def mixed(id: int) -> tuple[int, int]:
 
 
 @lean
-def note(seen: Sketch, stream: int, id: int, place: int) -> None:
-    """An object came in a stream; places never fall. O(1)."""
-    left, right = mixed(id)
+def note(counts: Sketch, stream: int, object_id: int, place: int) -> None:
+    """Note that an object came in a stream; places never fall. O(1)."""
+    left, right = mixed(object_id)
     level = 0
     while level < LEVELS - 1 and (left >> level) & 1 == 0:
         level += 1
-    maps = seen.numbers[1]
-    seen.place[(stream * maps + (right & (maps - 1))) * LEVELS + level] = place
+    counts.place[stream, (right & (_maps(counts) - 1)) * LEVELS + level] = place
 
 
 @entry
-def note_all(seen: Sketch, stream: Ints, id: Ints, place: Ints) -> None:
-    """:func:`note` for many rows."""
-    for at in range(len(id)):
-        note(seen, stream[at], id[at], place[at])
+def note_all(counts: Sketch, stream: Ints, object_id: Ints, place: Ints) -> None:
+    """Apply :func:`note` to many rows."""
+    for at in range(len(object_id)):
+        note(counts, stream[at], object_id[at], place[at])
 
 
 @entry
-def distinct(seen: Sketch, streams: int, since: int) -> float:
-    """About how many objects came in any of ``streams`` (as bits) at ``since`` or later.
+def distinct(counts: Sketch, streams: int, since: int) -> float:
+    """Estimate how many objects came in any of ``streams`` (as bits) at ``since`` or later.
 
     The number under which the bits are most likely, found by halving an interval. O(streams *
     maps).
     """
-    _count_clear(seen, streams, since)
-    maps = seen.numbers[1]
+    _count_unset(counts, streams, since)
     low, high = 0.0, 2.0**40
-    if seen.clear[0] == maps and _excess(seen, 1e-9) <= 0.0:
+    if counts.unset[0] == _maps(counts) and _excess(counts, 1e-9) <= 0.0:
         return 0.0
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
-        if _excess(seen, middle) > 0.0:
+        if _excess(counts, middle) > 0.0:
             low = middle
         else:
             high = middle
@@ -97,28 +100,27 @@ def distinct(seen: Sketch, streams: int, since: int) -> float:
 
 
 @lean
-def _count_clear(seen: Sketch, streams: int, since: int) -> None:
-    maps = seen.numbers[1]
+def _count_unset(counts: Sketch, streams: int, since: int) -> None:
+    """Count, per level, the bits that none of the streams has set since then."""
     for level in range(LEVELS):
-        seen.clear[level] = 0
-    for at in range(maps * LEVELS):
-        found = False
-        for stream in range(seen.numbers[0]):
-            if (streams >> stream) & 1 and seen.place[stream * maps * LEVELS + at] >= since:
-                found = True
-        if not found:
-            seen.clear[at % LEVELS] += 1
+        counts.unset[level] = 0
+    for at in range(counts.place.shape[1]):
+        is_set = False
+        for stream in range(counts.place.shape[0]):
+            if (streams >> stream) & 1 and counts.place[stream, at] >= since:
+                is_set = True
+        if not is_set:
+            counts.unset[at % LEVELS] += 1
 
 
 @lean
-def _excess(seen: Sketch, count: float) -> float:
+def _excess(counts: Sketch, count: float) -> float:
     """The derivative of the likelihood: above zero if more than ``count`` are more likely."""
-    maps = seen.numbers[1]
-    found = 0.0
+    maps, slope = _maps(counts), 0.0
     for level in range(LEVELS):
         share = 0.5 ** min(level + 1, LEVELS - 1) / maps
-        clear = seen.clear[level]
-        found -= clear * share
-        if clear < maps:
-            found += (maps - clear) * share / np.expm1(min(count * share, 700.0))
-    return found
+        unset = counts.unset[level]
+        slope -= unset * share
+        if unset < maps:
+            slope += (maps - unset) * share / np.expm1(min(count * share, 700.0))
+    return slope

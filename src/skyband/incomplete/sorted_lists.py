@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from skyband.incomplete.combine import WIDTH
-from skyband.incomplete.objects import FIRST, LAST, Store
+from skyband.incomplete.objects import Store
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, better, rank, ranked
 from skyband.order import Floats, Ints
@@ -47,12 +46,12 @@ def roomier_lists(old: Lists, room: int) -> Lists:
 
 
 @lean
-def place_of_seq(held: Store, seq: int) -> int:
+def place_of_seq(store: Store, seq: int) -> int:
     """The first row with this number or a later one. O(log rows)."""
-    low, high = held.numbers[FIRST], held.numbers[LAST]
+    low, high = store.now[0].first, store.now[0].end
     while low < high:
         middle = (low + high) >> 1
-        if held.rows.seq[middle] < seq:
+        if store.rows.seq[middle] < seq:
             low = middle + 1
         else:
             high = middle
@@ -60,35 +59,35 @@ def place_of_seq(held: Store, seq: int) -> int:
 
 
 @lean
-def merge(by_value: Lists, held: Store) -> None:
+def merge(by_value: Lists, store: Store) -> None:
     """Bring the lists up to date. O(rows + fresh log fresh)."""
-    numbers, start = held.numbers, by_value.start
-    none = numbers[FIRST] == numbers[LAST]
-    first = 1 << 62 if none else held.rows.seq[numbers[FIRST]]
-    begin = place_of_seq(held, by_value.merged[0])
+    now, start, width = store.now[0], by_value.start, store.rule.form[0].streams
+    empty = now.first == now.end
+    first = 1 << 62 if empty else store.rows.seq[now.first]
+    begin = place_of_seq(store, by_value.merged[0])
     to, old = 0, 0
-    for stream in range(held.by.numbers[WIDTH]):
-        _gather(by_value.fresh, held, begin, stream)
+    for stream in range(width):
+        _gather(by_value.fresh, store, begin, stream)
         high = start[stream + 1]
         start[stream] = to
         to = _merge_stream(by_value, old, high, first, to)
         old = high
-    start[held.by.numbers[WIDTH]] = to
+    start[width] = to
     for at in range(to):
         by_value.value[at] = by_value.next_value[at]
         by_value.seq[at] = by_value.next_seq[at]
-    if not none:
-        by_value.merged[0] = held.rows.seq[numbers[LAST] - 1] + 1
+    if not empty:
+        by_value.merged[0] = store.rows.seq[now.end - 1] + 1
 
 
 @lean
-def _gather(fresh: Ranked, held: Store, begin: int, stream: int) -> None:
+def _gather(fresh: Ranked, store: Store, begin: int, stream: int) -> None:
     """The rows of one stream from ``begin`` on, by falling value."""
     size = 0
-    for row in range(begin, held.numbers[LAST]):
-        if held.rows.stream[row] == stream:
-            fresh.score[size] = held.rows.value[row]
-            fresh.seq[size] = held.rows.seq[row]
+    for row in range(begin, store.now[0].end):
+        if store.rows.stream[row] == stream:
+            fresh.score[size] = store.rows.value[row]
+            fresh.seq[size] = store.rows.seq[row]
             size += 1
     fresh.size[0] = size
     rank(fresh)

@@ -7,25 +7,28 @@ from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm, Setting
 from skyband.errors import QueryError
-from skyband.incomplete.combine import ADD, LARGEST, LEAST, MAX, ONCE, SUM, Rule, rule
-from skyband.incomplete.objects import BROKEN, FIRST, LAST, NONE, OBJECTS, Store
+from skyband.incomplete.combine import ADD, FORM, LARGEST, LEAST, MAX, ONCE, SUM, Rule
+from skyband.incomplete.objects import NONE, Store, empty_store
 from skyband.incomplete.planner import MOST
 from skyband.incomplete.query import TopKIncomplete
+from skyband.kernels.records import record
 from skyband.order import Ints
 
 SMALL = 256  # rows for which there is room at first
 
 
 def rule_of(query: TopKIncomplete) -> Rule:
-    """How a query makes scores, in numbers."""
+    """How a query makes scores, as kernels take it."""
     combine = query.combine
     how = {"min": LEAST, "max": LARGEST}.get(combine, SUM) if isinstance(combine, str) else SUM
     repeats = {"none": ONCE, "max": MAX}.get(str(query.repeats), ADD)
-    return rule(how, repeats, query.most, query.weights, query.low, query.high)
+    width = len(query.streams)
+    form = record(FORM, combine=how, repeats=repeats, most=query.most, streams=width)
+    return Rule(query.weights, query.low, query.high, form)
 
 
 class StoreAlgorithm(Algorithm):
-    """Maintains rows by object, in a store; the state has fields ``held`` and ``work``."""
+    """Maintains rows by object, in a store; the state has fields ``store`` and ``work``."""
 
     attributes = True
 
@@ -43,30 +46,37 @@ class StoreAlgorithm(Algorithm):
             )
         super().__init__(setting)
 
+    def new_store(self) -> Store:
+        """An empty store."""
+        return empty_store(rule_of(self.query), self.setting.k, self.setting.span, SMALL)
+
+    @override
     def kept(self) -> Ints:
-        """Objects are reported by their newest rows."""
-        held: Store = self.state.held
-        newest = held.objects.newest[: int(held.numbers[OBJECTS])]
-        found: Ints = np.sort(held.rows.seq[newest[newest != NONE]])
-        return found
+        # objects are reported by their newest rows
+        store: Store = self.state.store
+        newest = store.objects.newest[: int(store.now[0].objects)]
+        seqs: Ints = np.sort(store.rows.seq[newest[newest != NONE]])
+        return seqs
 
     @property
     @override
     def work(self) -> Ints:
         return self.state.work
 
+    @override
     def counters(self) -> dict[str, float]:
-        """Work counters, and how often an object was seen to come more often than promised."""
-        broken = int(self.state.held.numbers[BROKEN])
+        # broken promises: how often an object came more often than the query says
+        broken = int(self.state.store.now[0].broken)
         return {**super().counters(), "broken_promises": broken}
 
-    def held_rows(self) -> dict[int, tuple[int, int, float]]:
+    def stored_rows(self) -> dict[int, tuple[int, int, float]]:
         """The id, stream number and value of each row that is kept, by its number."""
-        held: Store = self.state.held
-        rows, which = held.rows, slice(int(held.numbers[FIRST]), int(held.numbers[LAST]))
-        ids = held.objects.id[rows.owner[which]].tolist()
-        kept = zip(ids, rows.stream[which].tolist(), rows.value[which].tolist(), strict=True)
-        return dict(zip(rows.seq[which].tolist(), kept, strict=True))
+        store: Store = self.state.store
+        rows, now = store.rows, store.now[0]
+        part = slice(int(now.first), int(now.end))
+        ids = store.objects.id[rows.owner[part]].tolist()
+        kept = zip(ids, rows.stream[part].tolist(), rows.value[part].tolist(), strict=True)
+        return dict(zip(rows.seq[part].tolist(), kept, strict=True))
 
     def last_window(self, seq: int) -> int:
         """The last count window that holds a row."""
