@@ -52,6 +52,11 @@ def compile_one(task: tuple[str, str]) -> str:
     elif family == "totals":
         monitor = TotalsMonitor(TopKTotals(3, name, window))  # type: ignore[arg-type]
         monitor.push(rng.integers(0, 50, 400), rng.random(400))
+    elif name == "best":
+        scores, times = rng.random(100_000), np.arange(100_000)
+        for order in (times, rng.permutation(times)):
+            monitor = Monitor(TopK(3, last(time=50_000)), "mintopk")
+            monitor.push(scores, times=order, watermark=100_000)
     else:
         counts = PaneCounts(3, 2, Lives(4, 1))
         for pane in range(6):
@@ -64,13 +69,12 @@ def compile_one(task: tuple[str, str]) -> str:
 def main() -> None:
     """Compile all, the longest first."""
     tasks = [
-        ("incomplete", "eaa"),
+        *(("incomplete", name) for name in ("likely", "eaa", "approximate", "sla")),
         *(("dominating", name) for name in DOMINATING),
         *(("topk", name) for name in ALGORITHMS),
     ]
     tasks += [("workload", name) for name in STRUCTURES]
-    tasks += [("panes", "counts")]
-    tasks += [("incomplete", "sla"), ("totals", "sum")]
+    tasks += [("panes", "counts"), ("panes", "best"), ("totals", "sum")]
     began = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for done in pool.imap_unordered(compile_one, tasks):
