@@ -332,3 +332,18 @@ def test_the_file_is_all_that_can_be_read(run, files, tmp_path):
 def test_stdin_is_untouched_for_files(run, files, monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert run("top", files / "stream.csv", "--by", "price", "--last", 5).code == 0
+
+
+def test_small_files_are_left_to_this_process(tmp_path, monkeypatch):
+    from skyband.cli import top
+
+    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
+    small.write_text("a\n1\n")
+    large.write_text("a\n1\n2\n")
+    monkeypatch.setattr(top, "SMALL", small.stat().st_size)
+    assert not top.Engine("auto").runs_spark(str(small))
+    assert top.Engine("auto").runs_spark(str(large))
+    assert not top.Engine("auto").runs_spark("-")
+    assert top.Engine("auto", "local[1]").runs_spark(str(small))
+    assert top.Engine("spark").runs_spark(str(small))
+    assert not top.Engine("local").runs_spark(str(large))

@@ -229,10 +229,11 @@ Engine = Annotated[
     str,
     typer.Option(
         "--engine",
-        metavar="spark|local",
+        metavar="auto|spark|local",
         envvar="SKYBAND_ENGINE",
         help="What computes it: Spark on all cores, which needs Java and some seconds to "
-        "start, or this process. Both print the same.",
+        "start, or this process. Both print the same; auto leaves files up to 64 MiB to "
+        "this process.",
         rich_help_panel=OUTPUT,
     ),
 ]

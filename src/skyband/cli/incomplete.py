@@ -355,7 +355,7 @@ def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: st
     def answer(source: Source) -> Leaderboard:
         nonlocal checked
         checked = question(source, asked)
-        if engine.name == "spark":
+        if engine.runs_spark(file):
             from skyband.cli import on_spark
 
             board = on_spark.rank_incomplete(source, checked, engine.master)

@@ -22,19 +22,23 @@ if TYPE_CHECKING:
     from skyband.order import Ints
 
 FORMATS = ("table", "csv", "json")
-ENGINES = ("spark", "local")
+ENGINES = ("auto", "spark", "local")
+SMALL = 64 << 20  # bytes of a file that this process ranks before Spark has started
 
 
 @dataclass(frozen=True)
 class Engine:
-    """What computes the answers; ``master`` is where an embedded Spark runs."""
+    """What computes the answers; ``master`` is where an embedded Spark runs.
+
+    ``auto`` leaves small files, and what is read from standard input, to this process.
+    """
 
     name: str
     master: str | None = None
 
     def __post_init__(self) -> None:
         options.choice(self.name, "--engine", ENGINES)
-        if self.master is not None and self.name != "spark":
+        if self.master is not None and self.name == "local":
             raise QueryError(
                 f"--master with --engine {self.name}", "--engine spark", "leave --master out"
             )
@@ -44,6 +48,13 @@ class Engine:
                 "a Spark on this machine, where the file is",
                 "write --master 'local[2]'; clusters are for top_k in skyband.spark",
             )
+
+    def runs_spark(self, file: str) -> bool:
+        """Whether a file is ranked by Spark."""
+        if self.name != "auto" or self.master is not None:
+            return self.name != "local"
+        path = Path(file)
+        return path.is_file() and path.stat().st_size > SMALL
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ def run(file: str, asked: Asked, engine: Engine, format: str | None, out: str | 
 
     def answer(source: Source) -> Leaderboard:
         checked = question(source, asked)
-        if engine.name == "spark":
+        if engine.runs_spark(file):
             from skyband.cli import on_spark
 
             return on_spark.rank(source, checked, engine.master)

@@ -100,7 +100,7 @@ def run(file: str, asked: Asked, engine: top.Engine, format: str | None, out: st
 
     def answer(source: Source) -> Leaderboard:
         checked = question(source, asked)
-        if engine.name == "spark":
+        if engine.runs_spark(file):
             from skyband.cli import on_spark
 
             return on_spark.rank_workload(source, checked, engine.master)
