@@ -113,11 +113,11 @@ class Partitioned:
                 key, number, place = key[there], number[there], place[there]
                 scores = scores.take(there)
         self._check(key, place)
-        found: list[RankedByKey] = []
+        answered: list[RankedByKey] = []
         for low in range(0, len(key), _BATCH):
             part = slice(low, low + _BATCH)
-            found += self._advance(scores[part], key[part], number[part], place[part])
-        return found
+            answered += self._advance(scores[part], key[part], number[part], place[part])
+        return answered
 
     def finish(self) -> list[RankedByKey]:
         """Answer the windows that are still open. Nothing can be pushed after that."""
@@ -147,16 +147,16 @@ class Partitioned:
         begins = np.flatnonzero(np.diff(key, prepend=key[:1] - 1))
         if self._line.room_for(key, place, begins):
             return [self._line.push(scores, key, id, place, begins)]
-        found = []
+        answered = []
         for low, high in itertools.pairwise([*begins.tolist(), len(key)]):
             part = slice(low, high)
             if not self._line.room_for(key[part], place[part], begins[:1]):
-                found.append(self._line.finish())
+                answered.append(self._line.finish())
                 self._left_out = self.dropped
                 self._line = _Line(self.query, self._algorithm, self._kind)
             rows = (scores[part], key[part], id[part], place[part])
-            found.append(self._line.push(*rows, begins[:1]))
-        return found
+            answered.append(self._line.push(*rows, begins[:1]))
+        return answered
 
 
 class _Stretches(TimeSteps):
@@ -260,34 +260,34 @@ class _Line:
         """Answer what is left."""
         return self._by_key(self.monitor.finish())
 
-    def _by_key(self, found: Ranked) -> RankedByKey:
+    def _by_key(self, ranked: Ranked) -> RankedByKey:
         """Turn windows of the line into windows of the keys."""
         stretches, panes = self.stretches, self.stretches.panes
-        window = (found.window_end - panes.offset) // panes.slide
+        window = (ranked.window_end - panes.offset) // panes.slide
         owner = stretches.owner(window)
         back = stretches.shift[owner] * panes.slide if len(owner) else owner
-        end = found.window_end - back
+        end = ranked.window_end - back
         start = end - panes.size
         if not self.counted:
             timed = isinstance(self.query.window, TimeWindow) and self.query.window.unit == "us"
-            time = found.time
+            time = ranked.time
             if time is not None:
-                time = time - np.repeat(back, np.diff(found.offsets))
-            whole = replace(found, window_start=start, window_end=end, time=time, timed=timed)
+                time = time - np.repeat(back, np.diff(ranked.offsets))
+            whole = replace(ranked, window_start=start, window_end=end, time=time, timed=timed)
             return RankedByKey(stretches.key[owner], whole)
         # on the line a key's windows slide on after its last arrival; in truth they stop there
         there = end <= stretches.newest[owner] + 1 if len(owner) else np.ones(0, np.bool_)
-        counts = np.diff(found.offsets)
+        counts = np.diff(ranked.offsets)
         rows: Bools = np.repeat(there, counts)
         kept = Ranked(
             window_start=np.maximum(start[there], 0),
             window_end=end[there],
             offsets=np.concatenate([[0], np.cumsum(counts[there])]),
-            score=found.score[rows],
-            id=found.id[rows],
-            ranks=None if found.ranks is None else found.ranks[rows],
-            previous_rank=None if found.previous_rank is None else found.previous_rank[rows],
-            exact=None if found.exact is None else found.exact[there],
-            accuracy=None if found.accuracy is None else found.accuracy[there],
+            score=ranked.score[rows],
+            id=ranked.id[rows],
+            ranks=None if ranked.ranks is None else ranked.ranks[rows],
+            previous_rank=None if ranked.previous_rank is None else ranked.previous_rank[rows],
+            exact=None if ranked.exact is None else ranked.exact[there],
+            accuracy=None if ranked.accuracy is None else ranked.accuracy[there],
         )
         return RankedByKey(stretches.key[owner][there], kept)

@@ -53,13 +53,13 @@ class TopK:
 
 def _weights(weights: Sequence[float]) -> tuple[float, ...]:
     try:
-        found = tuple(float(weight) for weight in weights)
+        numbers = tuple(float(weight) for weight in weights)
     except (TypeError, ValueError):
-        found = ()
-    if not found or not all(math.isfinite(weight) for weight in found):
+        numbers = ()
+    if not numbers or not all(math.isfinite(weight) for weight in numbers):
         raise QueryError(
             f"weights are {weights!r}",
             "one finite number per attribute",
             "write weights=(1.0, 2.0)",
         )
-    return found
+    return numbers

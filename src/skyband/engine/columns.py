@@ -158,12 +158,12 @@ def moment(value: Any, unit: str) -> int:
         if value.tzinfo is None:
             value = value.replace(tzinfo=UTC)
         since = value - datetime(1970, 1, 1, tzinfo=UTC)
-        found = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-        return int(time_column(np.array([found], "datetime64[us]"), 1, unit)[0][0])
-    found, null = time_column(np.atleast_1d(np.asarray(value)), 1, unit)
+        micros = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+        return int(time_column(np.array([micros], "datetime64[us]"), 1, unit)[0][0])
+    column, null = time_column(np.atleast_1d(np.asarray(value)), 1, unit)
     if null is not None:
         raise DataError(f"a watermark of {value!r}", "a time", "leave it out to wait")
-    return int(found[0])
+    return int(column[0])
 
 
 def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Floats, Bools | None]:

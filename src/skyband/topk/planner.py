@@ -80,12 +80,14 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
                 "and partitions would be small, or keep a large part of their objects",
             ),
         )
-    told = "too few scores seen to tell a trend" if smooth is None else "the first scores show none"
+    trend_seen = (
+        "too few scores seen to tell a trend" if smooth is None else "the first scores show none"
+    )
     return Plan(
         "sap",
         (
             common,
             f"k is {k / window.size:.2%} of the window, so few objects of a partition are kept",
-            f"safe on any stream ({told})",
+            f"safe on any stream ({trend_seen})",
         ),
     )
