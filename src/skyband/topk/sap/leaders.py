@@ -9,18 +9,18 @@ Reference: Zhu et al., TKDE 2017, section 3.1, Algorithm 1.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, absorb, better, drop_older
+from skyband.topk.ring import Ring
 from skyband.topk.sap.meaningful import UNIT_SLOTS
+from skyband.topk.sap.savl import Savl, drop_best, run_end, second_score
 from skyband.topk.sap.savl import best as best_of_slot
-from skyband.topk.sap.savl import drop_best, run_end, second_score
 from skyband.topk.sap.state import WHOLE, State, row_of
 from skyband.topk.sap.units import put_in_order, settle_anew
-
-# where the next meaningful object comes from, if not from an S-AVL slot
-_NOWHERE, _LIST = -1, -2
 
 
 @lean
@@ -51,8 +51,7 @@ def find_leaders(state: State, first: int, unsettled: bool) -> None:
             elif source == 4:
                 exists, head_score, head_seq = _head(current.unit, at_unit)
             else:
-                origin, head_score, head_seq = _next_meaningful(state, first)
-                exists = origin != _NOWHERE
+                exists, head_score, head_seq = _next_meaningful(state, first)
             if not exists:
                 continue
             if pick == 0 or better(head_score, head_seq, score, seq):
@@ -107,58 +106,106 @@ def _take(
 
 
 @lean
-def _next_meaningful(state: State, first: int) -> tuple[int, float, int]:
-    """The best meaningful object: its S-AVL slot (or _LIST, or _NOWHERE), score and number."""
-    now, raw, stacks = state.current.now[0], state.raw, state.savl
+def _next_meaningful(state: State, first: int) -> tuple[bool, float, int]:
+    """The best meaningful object: whether there is one, its score and number."""
+    now, lists = state.current.now[0], state.meaningful
     if now.front_stage == WHOLE:
-        return _NOWHERE, -np.inf, -1
-    if not now.use_savl:
-        partition = state.partitions[row_of(now.head, state.partitions)]
-        at = partition.list_from
-        while at < partition.list_upto and state.meaningful.seq[at] < first:
-            at += 1
-        partition.list_from = at
-        if at == partition.list_upto:
-            return _NOWHERE, -np.inf, -1
-        return _LIST, state.meaningful.score[at], state.meaningful.seq[at]
-    origin = _NOWHERE
-    score, seq = -np.inf, -1
+        return False, -np.inf, -1
+    if now.use_savl:
+        slot, score, seq = _best_of_slots(state.savl, state.raw, now.head & 1, first)
+        return slot >= 0, score, seq
+    partition = state.partitions[row_of(now.head, state.partitions)]
+    at, stop = partition.list_from, partition.list_upto
+    while at < stop and lists.seq[at] < first:
+        at += 1
+    partition.list_from = at
+    if at == stop:
+        return False, -np.inf, -1
+    return True, lists.score[at], lists.seq[at]
+
+
+@lean
+def _best_of_slots(
+    stacks: Savl, raw: Ring, partition_slot: int, first: int
+) -> tuple[int, float, int]:
+    """The best object of the front partition's S-AVL and those of its units: slot, score, number.
+
+    The slot is -1 if all are empty.
+    """
+    best_slot = -1
+    best_score, best_seq = -np.inf, -1
     for i in range(3):
-        slot = now.head & 1 if i == 0 else UNIT_SLOTS + i - 1
+        slot = partition_slot if i == 0 else UNIT_SLOTS + i - 1
         if stacks.slots[slot].stacks == 0:
             continue
-        best_seq = best_of_slot(stacks, raw, slot, first)
-        if best_seq >= 0:
-            best_score = raw.score[best_seq & raw.mask[0]]
-            if origin == _NOWHERE or better(best_score, best_seq, score, seq):
-                origin, score, seq = slot, best_score, best_seq
-    return origin, score, seq
+        seq = best_of_slot(stacks, raw, slot, first)
+        if seq >= 0:
+            score = raw.score[seq & raw.mask[0]]
+            if best_slot < 0 or better(score, seq, best_score, best_seq):
+                best_slot, best_score, best_seq = slot, score, seq
+    return best_slot, best_score, best_seq
 
 
 @lean
 def _take_meaningful(state: State, first: int, size: int, next_score: float, next_seq: int) -> int:
     """Append a run of meaningful objects to the leaders; from now on they are candidates."""
-    now, raw, stacks = state.current.now[0], state.raw, state.savl
-    leaders = state.current.leaders
-    begin, room = size, len(leaders.score)
+    now, leaders, front = state.current.now[0], state.current.leaders, state.front
+    begin = size
+    if now.use_savl:
+        stacks, slot = state.savl, now.head & 1
+        size = _take_stacks(stacks, state.raw, slot, first, leaders, size, next_score, next_seq)
+    else:
+        lists, partition = state.meaningful, state.partitions[row_of(now.head, state.partitions)]
+        size = _take_list(partition, lists, first, leaders, size, next_score, next_seq)
+    # the scratch list lends its size to this stretch of the leaders
+    taken = Ranked(leaders.score[begin:size], leaders.seq[begin:size], state.buffer.size)
+    taken.size[0] = size - begin
+    for i in range(begin, size):
+        now.front_oldest = min(now.front_oldest, leaders.seq[i])
+    absorb(front, taken, front.size[0] + size - begin)
+    taken.size[0] = 0
+    return size
+
+
+@lean
+def _take_list(
+    partition: Any, lists: Ranked, first: int, leaders: Ranked, size: int, next_score: float,
+    next_seq: int,
+) -> int:  # fmt: skip
+    """Append a run of the partition's meaningful list to the leaders; return their number."""
+    at, stop, room = partition.list_from, partition.list_upto, len(leaders.score)
     while size < room:
-        origin, score, seq = _next_meaningful(state, first)
-        if origin == _NOWHERE or not better(score, seq, next_score, next_seq):
+        while at < stop and lists.seq[at] < first:
+            at += 1
+        if at == stop or not better(lists.score[at], lists.seq[at], next_score, next_seq):
             break
-        if origin == _LIST:
-            state.partitions[row_of(now.head, state.partitions)].list_from += 1
-            leaders.score[size], leaders.seq[size] = score, seq
-            size += 1
-            continue
+        leaders.score[size], leaders.seq[size] = lists.score[at], lists.seq[at]
+        size += 1
+        at += 1
+    partition.list_from = at
+    return size
+
+
+@lean
+def _take_stacks(
+    stacks: Savl, raw: Ring, partition_slot: int, first: int, leaders: Ranked, size: int,
+    next_score: float, next_seq: int,
+) -> int:  # fmt: skip
+    """Move a run of objects from the S-AVL stacks to the leaders; return their number."""
+    room = len(leaders.score)
+    while size < room:
+        slot, score, seq = _best_of_slots(stacks, raw, partition_slot, first)
+        if slot < 0 or not better(score, seq, next_score, next_seq):
+            break
         # a run of this stack, as far as it beats every other stack, slot and source
-        bar = max(next_score, second_score(stacks, origin))
+        bar = max(next_score, second_score(stacks, slot))
         for i in range(3):
-            slot = now.head & 1 if i == 0 else UNIT_SLOTS + i - 1
-            if slot != origin and stacks.slots[slot].stacks > 0:
-                other = best_of_slot(stacks, raw, slot, first)
-                if other >= 0:
-                    bar = max(bar, raw.score[other & raw.mask[0]])
-        end = run_end(stacks, origin)
+            other = partition_slot if i == 0 else UNIT_SLOTS + i - 1
+            if other != slot and stacks.slots[other].stacks > 0:
+                rival = best_of_slot(stacks, raw, other, first)
+                if rival >= 0:
+                    bar = max(bar, raw.score[rival & raw.mask[0]])
+        end = run_end(stacks, slot)
         while True:
             leaders.score[size], leaders.seq[size] = score, seq
             size += 1
@@ -168,12 +215,5 @@ def _take_meaningful(state: State, first: int, size: int, next_score: float, nex
             score = raw.score[seq & raw.mask[0]]
             if score <= bar:
                 break
-        drop_best(stacks, raw, origin, seq)
-    # the scratch list lends its size to this stretch of the leaders
-    taken = Ranked(leaders.score[begin:size], leaders.seq[begin:size], state.buffer.size)
-    taken.size[0] = size - begin
-    for i in range(begin, size):
-        now.front_oldest = min(now.front_oldest, leaders.seq[i])
-    absorb(state.front, taken, state.front.size[0] + size - begin)
-    taken.size[0] = 0
+        drop_best(stacks, raw, slot, seq)
     return size
