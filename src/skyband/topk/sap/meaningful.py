@@ -288,8 +288,8 @@ def _pane_from(state: State, seq: int, starts: Ints) -> int:
     """Where the pane of an object begins: all from there to it expire together."""
     now = state.current.now[0]
     if now.counted:
-        window = (seq + now.size) // now.slide
-        return window * now.slide - now.size
+        window = (seq + now.window_size) // now.slide
+        return window * now.slide - now.window_size
     place = np.searchsorted(starts, seq, side="right") - 1
     return starts[place] if place >= 0 else 0
 

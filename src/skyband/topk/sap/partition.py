@@ -115,7 +115,7 @@ def _next_unit(state: State, end: int, fell: bool) -> None:
     now.unit_from = end
     if not now.counted:
         alive = end - state.raw.bounds[0]
-        arriving = alive * (now.slide / now.size)
+        arriving = alive * (now.slide / now.window_size)
         now.unit_length = max(int(math.sqrt(alive * max(arriving, now.k))), 1)
         now.longest = int(alive / (1.0 + now.rivals / now.k))
 
@@ -132,7 +132,7 @@ def _belongs(state: State, end: int) -> bool:
     if length > now.longest:
         return False
     rival, ours = state.current.fresh, state.buffer  # both empty between steps
-    window = now.size if now.counted else end - state.raw.bounds[0]
+    window = now.window_size if now.counted else end - state.raw.bounds[0]
     _interval(state, end - window + length, rival)
     merge_best(state.part, state.current.unit, now.k, ours)
     i, j = 0, 0

@@ -41,7 +41,7 @@ NUMBERS = np.dtype(
         fields(
             # the query and the options
             "k",
-            "size",
+            "window_size",
             "slide",
             "counted",
             "mode",
@@ -168,7 +168,7 @@ def new_state(setting: Setting, mode: int) -> State:
     now = record(
         NUMBERS,
         k=k,
-        size=setting.size,
+        window_size=setting.size,
         slide=setting.slide,
         counted=setting.counted,
         mode=mode,
