@@ -101,7 +101,7 @@ def test_sap_section_3_dominated_partition_needs_no_meaningful_set():
     monitor.push(scores)
     kept = {float(score) for score, _ in _pairs(monitor.algorithm.state.best)}
     assert 79.0 not in kept
-    assert monitor.algorithm.state.savl.limit.sum() <= 2  # only P_0 ever formed one
+    assert monitor.algorithm.state.savl.slots["limit"].sum() <= 2  # only P_0 ever formed one
 
 
 def _pairs(items):
@@ -115,11 +115,11 @@ def test_sap_figure_8_stacks():
     raw = ring(8)
     callable_kernel(store)(raw, np.array(oldest_first), 0, len(oldest_first))
     stacks = savl(1, 3)
-    stacks.limit[0] = 3
+    stacks.slots[0].limit = 3
     for seq in range(6, -1, -1):
         if oldest_first[seq] > 28:  # the barrier F_theta
             callable_kernel(offer)(stacks, 0, oldest_first[seq], seq)
-    tops = [oldest_first[stacks.oldest[node]] for node in stacks.top[:3]]
+    tops = [oldest_first[stacks.nodes[node].oldest] for node in stacks.top[:3]]
     assert tops == [30.0, 35.0, 36.0]
     found = []
     while (seq := callable_kernel(best)(stacks, raw, 0, 0)) >= 0:

@@ -41,16 +41,16 @@ def fitted(items: Ring, more: int, most: int | None = None) -> Ring:
     need = high - low + more
     if most is not None:
         need = min(need, most)
-    held = len(items.score)
-    if need <= held and (most is not None or held <= 4096 or 8 * need > held):
+    room = len(items.score)
+    if need <= room and (most is not None or room <= 4096 or 8 * need > room):
         return items
-    if need > held:
-        need = max(need, 2 * held) if most is None else min(max(need, 2 * held), most)
+    if need > room:
+        need = max(need, 2 * room) if most is None else min(max(need, 2 * room), most)
     refitted = ring(need)
     seq = max(low, high - len(refitted.score))
-    while seq < high:  # stretches that are whole in both rings
+    while seq < high:  # copy stretches that wrap around in neither ring
         here, there = seq & int(items.mask[0]), seq & int(refitted.mask[0])
-        count = min(high - seq, held - here, len(refitted.score) - there)
+        count = min(high - seq, room - here, len(refitted.score) - there)
         refitted.score[there : there + count] = items.score[here : here + count]
         seq += count
     refitted.bounds[:] = items.bounds
@@ -61,13 +61,14 @@ def fitted(items: Ring, more: int, most: int | None = None) -> Ring:
 def store(items: Ring, scores: Floats, start: int, stop: int) -> None:
     """Append ``scores[start:stop]``. O(stop - start), two plain copies at most."""
     at = items.bounds[1] & items.mask[0]
-    turn = min(stop, start + len(items.score) - at)
-    _copy(scores[start:turn], items.score[at:])
-    _copy(scores[turn:stop], items.score)
+    wrap = min(stop, start + len(items.score) - at)  # the scores from here on go to the beginning
+    _copy(scores[start:wrap], items.score[at:])
+    _copy(scores[wrap:stop], items.score)
     items.bounds[1] += stop - start
 
 
 @lean
 def _copy(source: Floats, target: Floats) -> None:
+    """Copy an array to the beginning of another."""
     for i in range(len(source)):  # from zero on: the compiler sees that no index is negative
         target[i] = source[i]

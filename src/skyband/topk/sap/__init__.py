@@ -16,10 +16,8 @@ from skyband.kernels.emission import Out
 from skyband.kernels.ranked import Ranked
 from skyband.order import Ints
 from skyband.topk.ring import fitted, held
-from skyband.topk.sap import state as at
 from skyband.topk.sap.loop import advance
-from skyband.topk.sap.savl import WIDTH
-from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, State, new_state, with_room
+from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, WHOLE, State, new_state, with_room
 
 
 class Sap(Algorithm):
@@ -85,40 +83,40 @@ class Sap(Algorithm):
     @property
     @override
     def work(self) -> Ints:
-        return self.state.now.work
+        return self.state.current.work
 
     def _stacks(self) -> list[list[tuple[float, int]]]:
         """Every S-AVL stack in use, bottom first."""
         savl, raw = self.state.savl, self.state.raw
-        width = int(savl.numbers[WIDTH])
+        width = int(savl.pool[0].width)
         stacks = []
         for slot in range(4):
-            for i in range(int(savl.stacks[slot])):
+            for i in range(int(savl.slots[slot].stacks)):
                 node = int(savl.top[slot * width + i])
                 stack: list[int] = []
                 while node >= 0:
-                    stack += range(int(savl.oldest[node]), int(savl.newest[node]) + 1)
-                    node = int(savl.below[node])
+                    run = savl.nodes[node]
+                    stack += range(int(run.oldest), int(run.newest) + 1)
+                    node = int(run.below)
                 living = [seq for seq in stack[::-1] if seq >= raw.bounds[0]]
                 stacks.append([(float(raw.score[seq & raw.mask[0]]), seq) for seq in living])
         return stacks
 
     def _partitions(self) -> list[tuple[int, int]]:
-        state = self.state
-        rows = [
-            state.table[index & (len(state.table) - 1)]
-            for index in range(int(state.now.numbers[at.HEAD]), int(state.now.numbers[at.TAIL]))
-        ]
-        return [(int(row[at.BEGIN]), int(row[at.END])) for row in rows]
+        """Where the finished partitions begin and end, the oldest first."""
+        now, table = self.state.current.now[0], self.state.partitions
+        rows = [table[index & (len(table) - 1)] for index in range(int(now.head), int(now.tail))]
+        return [(int(row.begin), int(row.end)) for row in rows]
 
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         state, k = self.state, self.setting.k
-        for items in (state.best, state.front, state.part, state.now.leaders):
+        now = state.current.now[0]
+        for items in (state.best, state.front, state.part, state.current.leaders):
             pairs = _pairs(items)
             assert pairs == sorted(pairs, reverse=True), "1: a list is not in rank order"
         partitions = self._partitions()
-        edges = [*partitions, (int(state.now.numbers[at.PART_FROM]), int(state.raw.bounds[1]))]
+        edges = [*partitions, (int(now.part_from), int(state.raw.bounds[1]))]
         assert all(a[1] == b[0] for a, b in pairwise(edges)), "2: a gap"
         assert edges[0][0] <= int(state.raw.bounds[0]), "2: the window is not covered"
         for (score, seq), known in zip(_pairs(state.best), state.dominators, strict=False):
@@ -126,12 +124,12 @@ class Sap(Algorithm):
             true = sum((s, q) > (score, seq) for q, s in alive.items() if q >= end)
             assert known <= true, "3: a dominance counter exceeds the truth"
             assert known < k, "3: a dominated candidate was kept"
-        held_seqs = {seq for _, seq in _pairs(state.best)}
-        for begin, end in partitions[1 if state.now.numbers[at.FRONT] else 0 :]:
+        candidates = {seq for _, seq in _pairs(state.best)}
+        for begin, end in partitions[0 if now.front_stage == WHOLE else 1 :]:
             inside = {seq: score for seq, score in alive.items() if begin <= seq < end}
             for seq in best_of(inside, k):
                 beaten = sum((s, q) > (inside[seq], seq) for q, s in alive.items() if q >= end)
-                assert seq in held_seqs or beaten >= k, "4: one of a partition's best is missing"
+                assert seq in candidates or beaten >= k, "4: one of a partition's best is missing"
         window = self.setting.size if self.setting.counted else None
         for stack in self._stacks():
             for (low, newer), (high, older) in pairwise(stack):
@@ -143,7 +141,7 @@ class Sap(Algorithm):
                 )
                 assert older < newer or same_pane or window is None, "5: ages fall within a stack"
         everything = {seq: score for score, seq in _pairs(state.best)}
-        for items in (state.front, state.part, state.now.unit):
+        for items in (state.front, state.part, state.current.unit):
             everything |= {seq: score for score, seq in _pairs(items)}
         everything |= {seq: score for stack in self._stacks() for score, seq in stack}
         everything |= {seq: score for score, seq in _pairs(state.meaningful)}
@@ -152,6 +150,7 @@ class Sap(Algorithm):
 
 
 def _pairs(items: Ranked) -> list[tuple[float, int]]:
+    """The objects of a list: scores and numbers."""
     size = int(items.size[0])
     return list(zip(items.score[:size].tolist(), items.seq[:size].tolist(), strict=True))
 

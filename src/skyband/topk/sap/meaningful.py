@@ -22,32 +22,7 @@ from skyband.order import Ints
 from skyband.topk.heap import replace_worst, sift_up
 from skyband.topk.ring import Ring
 from skyband.topk.sap.savl import Savl, clear, leads_run, nodes_left, offer, stretch_run
-from skyband.topk.sap.state import (
-    BEGIN,
-    COUNTED,
-    END,
-    FORMING,
-    HEAD,
-    KEPT,
-    LIST_FROM,
-    LIST_UPTO,
-    LISTED,
-    NEEDED,
-    NEXT_FROM,
-    NEXT_UNIT,
-    PLACE,
-    ROOM_LIST,
-    ROOM_NODES,
-    SIZE,
-    SLIDE,
-    TAIL,
-    UNITS_FROM,
-    UNITS_UPTO,
-    WORST,
-    K,
-    State,
-    row_of,
-)
+from skyband.topk.sap.state import ROOM_LIST, ROOM_NODES, State, row_of
 from skyband.topk.sap.units import put_in_order
 
 UNIT_SLOTS = 2  # S-AVL slots 0 and 1 serve partitions by parity, 2 and 3 serve k-units
@@ -61,37 +36,38 @@ def stacks_for(state: State, index: int, kept: int, counted: int, score: float, 
     worst of them, which is given. If one was dropped, or there never were k, nothing else of the
     partition can be an answer. O(log k).
     """
-    if kept < state.now.numbers[K] or kept < state.table[row_of(index, state.table), KEPT]:
+    k = state.current.now[0].k
+    if kept < k or kept < state.partitions[row_of(index, state.partitions)].candidates:
         return 0
-    put_in_order(state.now)
-    counted += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
-    return max(state.now.numbers[K] - counted, 0)
+    put_in_order(state.current)
+    counted += place_of(state.part, score, seq) + place_of(state.current.unit, score, seq)
+    return max(k - counted, 0)
 
 
 @lean
 def barrier(state: State, first: int) -> float:
     """[F_theta] the k-th best score of objects numbered ``first`` or above; NaN if there are fewer.
 
-    As far as candidates show it: nobody who does not beat it can be an answer. O(k).
+    As far as candidates show it: an object that does not beat it cannot be an answer. O(k).
     """
-    one, two, three = state.best, state.part, state.now.unit
+    one, two, three = state.best, state.part, state.current.unit
     i, j, m = 0, 0, 0
     score = np.nan
-    for _ in range(state.now.numbers[K]):
+    for _ in range(state.current.now[0].k):
         while i < one.size[0] and one.seq[i] < first:
             i += 1
-        found = 0
+        picked = 0
         if i < one.size[0]:
-            found, score = 1, one.score[i]
-        if j < two.size[0] and (found == 0 or two.score[j] > score):
-            found, score = 2, two.score[j]
-        if m < three.size[0] and (found == 0 or three.score[m] > score):
-            found, score = 3, three.score[m]
-        if found == 0:
+            picked, score = 1, one.score[i]
+        if j < two.size[0] and (picked == 0 or two.score[j] > score):
+            picked, score = 2, two.score[j]
+        if m < three.size[0] and (picked == 0 or three.score[m] > score):
+            picked, score = 3, three.score[m]
+        if picked == 0:
             return np.nan
-        if found == 1:
+        if picked == 1:
             i += 1
-        elif found == 2:
+        elif picked == 2:
             j += 1
         else:
             m += 1
@@ -101,54 +77,55 @@ def barrier(state: State, first: int) -> float:
 @lean
 def begin_forming(state: State, index: int, stacks: int, score: float, seq: int) -> None:
     """Prepare the S-AVL of a finished partition whose worst candidate is given."""
-    end = state.table[row_of(index, state.table), END]
+    now, end = state.current.now[0], state.partitions[row_of(index, state.partitions)].end
     clear(state.savl, index & 1, stacks)
-    state.now.threshold[1] = barrier(state, end) if stacks > 0 else np.nan
-    state.now.threshold[2] = score
-    state.now.numbers[WORST] = seq
-    state.now.numbers[FORMING] = index
-    state.now.numbers[NEXT_FROM] = end
+    now.barrier = barrier(state, end) if stacks > 0 else np.nan
+    now.worst_score = score
+    now.worst_seq = seq
+    now.forming = index
+    now.formed_from = end
 
 
 @lean
 def form(state: State, downto: int, starts: Ints) -> int:
-    """Go on forming the S-AVL under way, down to the object ``downto``; NEXT_FROM tells how far.
+    """Go on forming the S-AVL under way, down to the object ``downto``.
 
+    ``formed_from`` tells how far it has come.
     With unit records whole units are taken (UBSA, first phase): of a k-unit its list, of another
     unit all its objects if its best beats the barrier, else none. Returns a ROOM_* code, 0 if done.
     """
-    numbers = state.now.numbers
-    index = numbers[FORMING]
-    row = row_of(index, state.table)
+    now = state.current.now[0]
+    index = now.forming
+    partition = state.partitions[row_of(index, state.partitions)]
     slot = index & 1
-    theta, score, seq = state.now.threshold[1], state.now.threshold[2], numbers[WORST]
+    theta, score, seq = now.barrier, now.worst_score, now.worst_seq
     low = state.raw.bounds[0]
-    unit = state.table[row, UNITS_UPTO] - 1
-    if unit < state.table[row, UNITS_FROM]:
+    at = partition.units_upto - 1
+    if at < partition.units_from:
         goal = max(downto, low)
-        done = _scan(state, slot, goal, numbers[NEXT_FROM], theta, score, seq, starts)
-        numbers[NEXT_FROM] = downto if done <= goal else done
+        done = _scan(state, slot, goal, now.formed_from, theta, score, seq, starts)
+        now.formed_from = downto if done <= goal else done
         return 0 if done <= goal else ROOM_NODES
-    while unit >= state.table[row, UNITS_FROM]:
-        at = row_of(unit, state.units)
-        begin, end = state.units[at, BEGIN], state.units[at, END]
+    while at >= partition.units_from:
+        unit = state.units[row_of(at, state.units)]
+        begin, end = unit.begin, unit.end
         if end <= downto:
             break
-        if begin < numbers[NEXT_FROM]:
-            if end <= low or state.unit_best[at] <= theta:
+        if begin < now.formed_from:
+            if end <= low or unit.best <= theta:
                 pass  # expired, or nothing in this unit beats the barrier
-            elif state.units[at, PLACE] >= 0:
-                if _offer_list(state, slot, at, theta, score, seq):
+            elif unit.place >= 0:
+                if _offer_list(state, slot, unit.place, unit.listed, theta, score, seq):
                     return ROOM_NODES
             else:
                 goal = max(begin, low)
-                end = min(end, numbers[NEXT_FROM])
+                end = min(end, now.formed_from)
                 done = _scan(state, slot, goal, end, theta, score, seq, starts)
                 if done > goal:
-                    numbers[NEXT_FROM] = done
+                    now.formed_from = done
                     return ROOM_NODES
-            numbers[NEXT_FROM] = begin
-        unit -= 1
+            now.formed_from = begin
+        at -= 1
     return 0
 
 
@@ -158,13 +135,13 @@ def form_ahead(state: State, slid: int, length: int, starts: Ints) -> int:
 
     ``slid`` of the front partition's ``length`` objects have expired. Returns a ROOM_* code.
     """
-    numbers, best = state.now.numbers, state.best
-    index = numbers[HEAD] + 1
-    if index >= numbers[TAIL]:
+    now, best = state.current.now[0], state.best
+    index = now.head + 1
+    if index >= now.tail:
         return 0
-    row = row_of(index, state.table)
-    begin, end = state.table[row, BEGIN], state.table[row, END]
-    if numbers[FORMING] != index:
+    partition = state.partitions[row_of(index, state.partitions)]
+    begin, end = partition.begin, partition.end
+    if now.forming != index:
         kept, worst = 0, 0
         for at in range(best.size[0]):
             if begin <= best.seq[at] < end:
@@ -172,10 +149,10 @@ def form_ahead(state: State, slid: int, length: int, starts: Ints) -> int:
                 worst = at
         score, seq, counted = best.score[worst], best.seq[worst], state.dominators[worst]
         begin_forming(state, index, stacks_for(state, index, kept, counted, score, seq), score, seq)
-    if state.savl.limit[index & 1] == 0:
+    if state.savl.slots[index & 1].limit == 0:
         return 0
     goal = end - (end - begin) * slid // length
-    return form(state, goal, starts) if goal < numbers[NEXT_FROM] else 0
+    return form(state, goal, starts) if goal < now.formed_from else 0
 
 
 @lean
@@ -184,31 +161,30 @@ def open_units(state: State, first: int, starts: Ints) -> int:
 
     Returns a ROOM_* code.
     """
-    numbers, lists = state.now.numbers, state.lists
-    row = row_of(numbers[HEAD], state.table)
-    while numbers[NEXT_UNIT] < state.table[row, UNITS_UPTO]:
-        unit = numbers[NEXT_UNIT]
-        ahead = row_of(unit - 2, state.units)
-        if unit - 2 >= state.table[row, UNITS_FROM] and state.units[ahead, END] > first:
+    now, lists = state.current.now[0], state.lists
+    partition = state.partitions[row_of(now.head, state.partitions)]
+    while now.next_unit < partition.units_upto:
+        at = now.next_unit
+        ahead = state.units[row_of(at - 2, state.units)]
+        if at - 2 >= partition.units_from and ahead.end > first:
             return 0
-        at = row_of(unit, state.units)
-        slot = UNIT_SLOTS + (unit & 1)
+        unit = state.units[row_of(at, state.units)]
+        slot = UNIT_SLOTS + (at & 1)
         clear(state.savl, slot, 0)
-        place, listed = state.units[at, PLACE], state.units[at, LISTED]
-        if place >= 0 and listed >= numbers[K] and state.units[at, END] > first:
+        place, listed = unit.place, unit.listed
+        if place >= 0 and listed >= now.k and unit.end > first:
             score, seq = lists.score[place + listed - 1], lists.seq[place + listed - 1]
-            put_in_order(state.now)
+            put_in_order(state.current)
             later = place_of(state.best, score, seq)
-            later += place_of(state.part, score, seq) + place_of(state.now.unit, score, seq)
-            if later < numbers[K]:  # else its list already holds all that can matter
-                state.savl.limit[slot] = numbers[K] - later
-                begin = max(state.units[at, BEGIN], first)
-                theta = barrier(state, state.table[row, END])
-                end = state.units[at, END]
+            later += place_of(state.part, score, seq) + place_of(state.current.unit, score, seq)
+            if later < now.k:  # else its list already holds all that can matter
+                state.savl.slots[slot].limit = now.k - later
+                begin, end = max(unit.begin, first), unit.end
+                theta = barrier(state, partition.end)
                 if _scan(state, slot, begin, end, theta, score, seq, starts) > begin:
                     return ROOM_NODES  # and begin again with more room
-                state.now.leaders.size[0] = 0
-        numbers[NEXT_UNIT] = unit + 1
+                state.current.leaders.size[0] = 0
+        now.next_unit = at + 1
     return 0
 
 
@@ -219,15 +195,15 @@ def _scan(
 ) -> int:  # fmt: skip
     """Offer the objects ``begin .. end`` to an S-AVL, newest first, that may be meaningful.
 
-    Global pruning: who does not beat ``theta`` is beaten by k later objects. Objects that do not
-    rank behind the given one are candidates already. Of a pane, whose objects expire together, only
-    the best as many as there are stacks matter (Appendix C). Returns ``begin``, or if nodes run out
-    the last object that is done. O(length + offered log stacks).
+    Global pruning: an object that does not beat ``theta`` is beaten by k later ones. Objects that
+    do not rank behind the given one are candidates already. Of a pane, whose objects expire
+    together, only the best as many as there are stacks matter (Appendix C). Returns ``begin``, or
+    if nodes run out the last object that is done. O(length + offered log stacks).
     """
-    raw, stacks, numbers = state.raw, state.savl, state.now.numbers
-    limit = stacks.limit[slot]
+    raw, stacks, now = state.raw, state.savl, state.current.now[0]
+    limit = stacks.slots[slot].limit
     # whether panes can hold more objects than there are stacks
-    crowded = not numbers[COUNTED] or numbers[SLIDE] > limit
+    crowded = not now.counted or now.slide > limit
     stop = end
     while stop > begin:
         start = max(begin, _pane_from(state, stop - 1, starts)) if crowded else begin
@@ -241,9 +217,9 @@ def _scan(
         if stop > start:
             break
     if stop > begin:
-        numbers[NEEDED] = limit
-    state.now.work[RESCANS] += 1
-    state.now.work[RESCANNED] += end - stop
+        now.needed = limit
+    state.current.work[RESCANS] += 1
+    state.current.work[RESCANNED] += end - stop
     return stop
 
 
@@ -287,7 +263,7 @@ def _scan_pane(
 ) -> None:  # fmt: skip
     """Offer the best objects of one pane, best first."""
     raw, buffer = state.raw, state.buffer
-    limit = state.savl.limit[slot]
+    limit = state.savl.slots[slot].limit
     size = 0
     for seq in range(stop - 1, start - 1, -1):
         score = raw.score[seq & raw.mask[0]]
@@ -310,23 +286,23 @@ def _scan_pane(
 @lean
 def _pane_from(state: State, seq: int, starts: Ints) -> int:
     """Where the pane of an object begins: all from there to it expire together."""
-    numbers = state.now.numbers
-    if numbers[COUNTED]:
-        window = (seq + numbers[SIZE]) // numbers[SLIDE]
-        return window * numbers[SLIDE] - numbers[SIZE]
+    now = state.current.now[0]
+    if now.counted:
+        window = (seq + now.window_size) // now.slide
+        return window * now.slide - now.window_size
     place = np.searchsorted(starts, seq, side="right") - 1
     return starts[place] if place >= 0 else 0
 
 
 @lean
 def _offer_list(
-    state: State, slot: int, at: int, theta: float, worst_score: float, worst_seq: int
-) -> bool:
+    state: State, slot: int, place: int, listed: int, theta: float, worst_score: float,
+    worst_seq: int,
+) -> bool:  # fmt: skip
     """Offer a k-unit's list, newest first; returns whether nodes are lacking."""
     lists, buffer = state.lists, state.buffer
-    place, listed = state.units[at, PLACE], state.units[at, LISTED]
     if listed > nodes_left(state.savl):
-        state.now.numbers[NEEDED] = listed
+        state.current.now[0].needed = listed
         return True
     copy_run(lists, place, buffer, 0, listed)
     buffer.size[0] = listed
@@ -349,11 +325,11 @@ def form_list(
     ROOM_* code. O(length log limit).
     """
     raw, pool, heap = state.raw, state.meaningful, state.buffer
-    row = row_of(index, state.table)
-    begin, end = max(state.table[row, BEGIN], raw.bounds[0]), state.table[row, END]
+    partition = state.partitions[row_of(index, state.partitions)]
+    begin, end = max(partition.begin, raw.bounds[0]), partition.end
     start = pool.size[0]
     if start + end - begin > len(pool.score):
-        state.now.numbers[NEEDED] = start + end - begin
+        state.current.now[0].needed = start + end - begin
         return ROOM_LIST
     size, stop = 0, start
     for seq in range(end - 1, begin - 1, -1):
@@ -374,30 +350,30 @@ def form_list(
     heap.size[0] = stop - start  # the scratch list lends its size to a segment of the pool
     rank(Ranked(pool.score[start:stop], pool.seq[start:stop], heap.size))
     heap.size[0] = 0
-    state.table[row, LIST_FROM] = start
-    state.table[row, LIST_UPTO] = stop
-    state.now.work[RESCANS] += 1
-    state.now.work[RESCANNED] += end - begin
+    partition.list_from = start
+    partition.list_upto = stop
+    state.current.work[RESCANS] += 1
+    state.current.work[RESCANNED] += end - begin
     return 0
 
 
 @lean
 def form_all_lists(state: State) -> int:
     """Without the delay policy: form the sets of partitions as soon as they are finished."""
-    numbers, best = state.now.numbers, state.best
-    for index in range(max(numbers[HEAD], numbers[TAIL] - 2), numbers[TAIL]):
-        row = row_of(index, state.table)
-        if state.table[row, LIST_FROM] >= 0:
+    now, best = state.current.now[0], state.best
+    for index in range(max(now.head, now.tail - 2), now.tail):
+        partition = state.partitions[row_of(index, state.partitions)]
+        if partition.list_from >= 0:
             continue
         worst = -1
         for at in range(best.size[0]):
-            if state.table[row, BEGIN] <= best.seq[at] < state.table[row, END]:
+            if partition.begin <= best.seq[at] < partition.end:
                 worst = at
-        if worst < 0 or state.table[row, KEPT] < numbers[K]:
-            state.table[row, LIST_FROM] = state.meaningful.size[0]
-            state.table[row, LIST_UPTO] = state.meaningful.size[0]
+        if worst < 0 or partition.candidates < now.k:
+            partition.list_from = state.meaningful.size[0]
+            partition.list_upto = state.meaningful.size[0]
             continue
-        need = form_list(state, index, np.nan, numbers[K], best.score[worst], best.seq[worst])
+        need = form_list(state, index, np.nan, now.k, best.score[worst], best.seq[worst])
         if need:
             return need
     return 0

@@ -18,43 +18,13 @@ from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, merge_be
 from skyband.kernels.work import DELETIONS, EVENTS, INSERTIONS
 from skyband.topk.sap.rank_test import tends_larger
 from skyband.topk.sap.state import (
-    BEGIN,
-    COUNTED,
-    END,
     ENHANCED,
     EQUAL,
-    FREE_LIST,
-    HEAD,
-    KEEP,
-    KEPT,
-    LIST_FROM,
-    LIST_UPTO,
-    LISTED,
-    LONGEST,
-    MANY,
-    MODE,
-    PART_FROM,
-    PART_UNITS,
-    PLACE,
     RISING,
     ROOM_BEST,
     ROOM_LISTS,
-    ROOM_TABLE,
+    ROOM_PARTITIONS,
     ROOM_UNITS,
-    SAFE_FROM,
-    SAVL,
-    SETTLING,
-    SIZE,
-    SLIDE,
-    TAIL,
-    UNIT,
-    UNIT_FROM,
-    UNIT_SHAPE,
-    UNITS_FROM,
-    UNITS_HEAD,
-    UNITS_TAIL,
-    UNITS_UPTO,
-    K,
     State,
     row_of,
 )
@@ -64,15 +34,15 @@ from skyband.topk.sap.units import put_in_order, settle_anew
 @lean
 def lacks_room_to_close(state: State) -> int:
     """What is missing to end a unit and two partitions: a ROOM_* code, 0 if nothing."""
-    numbers = state.now.numbers
-    if state.best.size[0] + 2 * numbers[K] > len(state.best.score):
+    now = state.current.now[0]
+    if state.best.size[0] + 2 * now.k > len(state.best.score):
         return ROOM_BEST
-    if numbers[TAIL] - numbers[HEAD] + 2 > len(state.table):
-        return ROOM_TABLE
+    if now.tail - now.head + 2 > len(state.partitions):
+        return ROOM_PARTITIONS
     if _records(state):
-        if numbers[UNITS_TAIL] - numbers[UNITS_HEAD] == len(state.units):
+        if now.units_tail - now.units_head == len(state.units):
             return ROOM_UNITS
-        if numbers[FREE_LIST] < 0:
+        if now.free_list < 0:
             return ROOM_LISTS
     return 0
 
@@ -83,34 +53,34 @@ def close_unit(state: State) -> None:
 
     O(k + eta k) besides the occasional second look at a unit and the merge of a partition.
     """
-    numbers, unit, part = state.now.numbers, state.now.unit, state.part
+    now, unit, part = state.current.now[0], state.current.unit, state.part
     end = state.raw.bounds[1]
-    begin = numbers[UNIT_FROM]
+    begin = now.unit_from
     if begin == end:
         return
-    settled = numbers[SETTLING] == 0
-    fell = settled and unit.size[0] < numbers[K]
+    settled = now.settling == 0
+    fell = settled and unit.size[0] < now.k
     if fell:
-        settle_anew(state.now, state.raw)
-    put_in_order(state.now)
-    state.now.work[INSERTIONS] += unit.size[0]
-    if numbers[SETTLING] and unit.size[0] >= numbers[KEEP]:
-        unit.size[0] = numbers[KEEP]
-        state.now.threshold[0] = unit.score[numbers[KEEP] - 1]
+        settle_anew(state.current, state.raw)
+    put_in_order(state.current)
+    state.current.work[INSERTIONS] += unit.size[0]
+    if now.settling and unit.size[0] >= now.keep:
+        unit.size[0] = now.keep
+        now.threshold = unit.score[now.keep - 1]
     recorded = _records(state)
     if recorded:
         _record(state, begin, end, settled and not fell)
-    k = numbers[K]
-    if numbers[PART_FROM] == begin:
+    k = now.k
+    if now.part_from == begin:
         copy_best(unit, k, part)
     elif _belongs(state, end):
         merge_best(part, unit, k, state.buffer)
         copy_best(state.buffer, k, part)
     else:
-        finish(state, begin, numbers[UNITS_TAIL] - (1 if recorded else 0))
+        finish(state, begin, now.units_tail - (1 if recorded else 0))
         copy_best(unit, k, part)
-    if numbers[MODE] == EQUAL:
-        finish(state, end, numbers[UNITS_TAIL])
+    if now.mode == EQUAL:
+        finish(state, end, now.units_tail)
     _next_unit(state, end, fell)
 
 
@@ -118,35 +88,36 @@ def close_unit(state: State) -> None:
 def close_all(state: State) -> None:
     """End the current unit and the current partition, however small."""
     close_unit(state)
-    end = state.raw.bounds[1]
-    if state.now.numbers[PART_FROM] < end:
-        finish(state, end, state.now.numbers[UNITS_TAIL])
+    now, end = state.current.now[0], state.raw.bounds[1]
+    if now.part_from < end:
+        finish(state, end, now.units_tail)
 
 
 @lean
 def _records(state: State) -> bool:
     """Whether units are recorded: enhanced partitions with S-AVL."""
-    return state.now.numbers[MODE] == ENHANCED and state.now.numbers[SAVL] == 1
+    now = state.current.now[0]
+    return now.mode == ENHANCED and now.use_savl == 1
 
 
 @lean
 def _next_unit(state: State, end: int, fell: bool) -> None:
-    numbers, unit = state.now.numbers, state.now.unit
-    level = numbers[SETTLING] == 0 or unit.size[0] >= numbers[KEEP]
-    if numbers[MODE] == ENHANCED and level and not fell:
-        numbers[SETTLING] = 0  # the threshold has shown itself: it serves the next unit too
-        numbers[SAFE_FROM] = numbers[UNIT_FROM]
+    now, unit = state.current.now[0], state.current.unit
+    level = now.settling == 0 or unit.size[0] >= now.keep
+    if now.mode == ENHANCED and level and not fell:
+        now.settling = 0  # the threshold has shown itself: it serves the next unit too
+        now.safe_from = now.unit_from
     else:
-        numbers[SETTLING] = 1
-        state.now.threshold[0] = -np.inf
+        now.settling = 1
+        now.threshold = -np.inf
     unit.size[0] = 0
-    numbers[UNIT_SHAPE] = RISING
-    numbers[UNIT_FROM] = end
-    if not numbers[COUNTED]:
+    now.unit_shape = RISING
+    now.unit_from = end
+    if not now.counted:
         alive = end - state.raw.bounds[0]
-        arriving = alive * (numbers[SLIDE] / numbers[SIZE])
-        numbers[UNIT] = max(int(math.sqrt(alive * max(arriving, numbers[K]))), 1)
-        numbers[LONGEST] = int(alive / (1.0 + numbers[MANY] / numbers[K]))
+        arriving = alive * (now.slide / now.window_size)
+        now.unit_length = max(int(math.sqrt(alive * max(arriving, now.k))), 1)
+        now.longest = int(alive / (1.0 + now.rivals / now.k))
 
 
 @lean
@@ -156,14 +127,14 @@ def _belongs(state: State, end: int) -> bool:
     The k best of both are compared with the best candidates that arrived before them, within a
     window less their own length: they stand for what will arrive after them.
     """
-    numbers = state.now.numbers
-    length = end - numbers[PART_FROM]
-    if length > numbers[LONGEST]:
+    now = state.current.now[0]
+    length = end - now.part_from
+    if length > now.longest:
         return False
-    rival, ours = state.now.fresh, state.buffer  # both empty between steps
-    window = numbers[SIZE] if numbers[COUNTED] else end - state.raw.bounds[0]
+    rival, ours = state.current.fresh, state.buffer  # both empty between steps
+    window = now.window_size if now.counted else end - state.raw.bounds[0]
     _interval(state, end - window + length, rival)
-    merge_best(state.part, state.now.unit, numbers[K], ours)
+    merge_best(state.part, state.current.unit, now.k, ours)
     i, j = 0, 0
     rank_sum = 0
     total = ours.size[0] + rival.size[0]
@@ -186,7 +157,7 @@ def _interval(state: State, bound: int, target: Ranked) -> None:
     """The best eta * k candidates of finished partitions numbered ``bound`` or above."""
     one, two = state.best, state.front
     i, j, size = 0, 0, 0
-    while size < state.now.numbers[MANY]:
+    while size < state.current.now[0].rivals:
         while i < one.size[0] and one.seq[i] < bound:
             i += 1
         while j < two.size[0] and two.seq[j] < bound:
@@ -214,7 +185,7 @@ def finish(state: State, end: int, units_upto: int) -> None:
     One pass over candidates and newcomers, worst first, in place: a candidate is dominated by every
     newcomer that ranks before it. O(|C| + k).
     """
-    numbers, best, dominators, part = state.now.numbers, state.best, state.dominators, state.part
+    now, best, dominators, part = state.current.now[0], state.best, state.dominators, state.part
     i, j = best.size[0], part.size[0]
     newcomers = j
     total = i + j
@@ -229,7 +200,7 @@ def finish(state: State, end: int, units_upto: int) -> None:
             continue
         i -= 1
         count = dominators[i] + j
-        if count < numbers[K]:
+        if count < now.k:
             best.score[at] = best.score[i]
             best.seq[at] = best.seq[i]
             dominators[at] = count
@@ -244,48 +215,48 @@ def finish(state: State, end: int, units_upto: int) -> None:
         best.size[0] = i
     else:
         best.size[0] = total
-    state.now.work[DELETIONS] += total - best.size[0]
-    state.now.work[EVENTS] += 1
-    row = row_of(numbers[TAIL], state.table)
-    state.table[row, BEGIN] = numbers[PART_FROM]
-    state.table[row, END] = end
-    state.table[row, KEPT] = newcomers
-    state.table[row, UNITS_FROM] = numbers[PART_UNITS]
-    state.table[row, UNITS_UPTO] = units_upto
-    state.table[row, LIST_FROM] = -1
-    state.table[row, LIST_UPTO] = -1
-    numbers[TAIL] += 1
+    state.current.work[DELETIONS] += total - best.size[0]
+    state.current.work[EVENTS] += 1
+    partition = state.partitions[row_of(now.tail, state.partitions)]
+    partition.begin = now.part_from
+    partition.end = end
+    partition.candidates = newcomers
+    partition.units_from = now.part_units
+    partition.units_upto = units_upto
+    partition.list_from = -1
+    partition.list_upto = -1
+    now.tail += 1
     part.size[0] = 0
-    numbers[PART_FROM] = end
-    numbers[PART_UNITS] = units_upto
+    now.part_from = end
+    now.part_units = units_upto
 
 
 @lean
 def _record(state: State, begin: int, end: int, level: bool) -> None:
     """Note the unit and its best objects; if it is level, the unit before it is no k-unit."""
-    numbers, lists, unit = state.now.numbers, state.lists, state.now.unit
-    previous = numbers[UNITS_TAIL] - 1
-    if level and previous >= numbers[PART_UNITS]:
+    now, lists, unit = state.current.now[0], state.lists, state.current.unit
+    previous = now.units_tail - 1
+    if level and previous >= now.part_units:
         forget_list(state, previous)
-    place = numbers[FREE_LIST]
-    numbers[FREE_LIST] = lists.seq[place]
-    row = row_of(numbers[UNITS_TAIL], state.units)
+    place = now.free_list
+    now.free_list = lists.seq[place]
+    recorded = state.units[row_of(now.units_tail, state.units)]
     listed = unit.size[0]
     copy_run(unit, 0, lists, place, listed)
-    state.units[row, BEGIN] = begin
-    state.units[row, END] = end
-    state.units[row, PLACE] = place
-    state.units[row, LISTED] = listed
-    state.unit_best[row] = unit.score[0] if listed > 0 else -np.inf
-    numbers[UNITS_TAIL] += 1
+    recorded.begin = begin
+    recorded.end = end
+    recorded.place = place
+    recorded.listed = listed
+    recorded.best = unit.score[0] if listed > 0 else -np.inf
+    now.units_tail += 1
 
 
 @lean
 def forget_list(state: State, index: int) -> None:
     """Free a unit's list: it is no k-unit, or it has expired."""
-    row = row_of(index, state.units)
-    place = state.units[row, PLACE]
+    now, recorded = state.current.now[0], state.units[row_of(index, state.units)]
+    place = recorded.place
     if place >= 0:
-        state.lists.seq[place] = state.now.numbers[FREE_LIST]
-        state.now.numbers[FREE_LIST] = place
-        state.units[row, PLACE] = -1
+        state.lists.seq[place] = now.free_list
+        now.free_list = place
+        recorded.place = -1

@@ -1,4 +1,4 @@
-"""The state of SAP in flat arrays, and the places of its numbers."""
+"""The state of SAP: one record of named numbers, ranked lists, and tables of records."""
 
 from __future__ import annotations
 
@@ -12,60 +12,115 @@ from skyband.engine.algorithm import Setting
 from skyband.kernels.emission import Emission, emission
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
-from skyband.order import Floats, Ints
+from skyband.order import Ints
 from skyband.topk.ring import AT_ONCE, Ring, ring
 from skyband.topk.sap.rank_test import EXACT, critical_values
 from skyband.topk.sap.savl import Savl, savl, with_nodes
 
-EQUAL, DYNAMIC, ENHANCED = 0, 1, 2
+EQUAL, DYNAMIC, ENHANCED = 0, 1, 2  # values of mode
 
-# places in State.numbers
-K, SIZE, SLIDE, COUNTED = 0, 1, 2, 3
-MODE, DELAY, SAVL, AMORTISE = 4, 5, 6, 7
-UNIT = 8  # objects of a unit (count windows); of the current unit (time windows)
-LONGEST = 9  # objects of a partition at most
-MANY = 10  # eta * k: objects that the rank test compares with
-KEEP = 11  # objects kept of a unit: k, or zeta* (enhanced)
-MOST = 12  # objects kept before a cut: max(2 zeta*, zeta_max)
-SETTLING = 13  # 1 while the threshold of the current unit is being found
-UNIT_FROM = 14  # first object of the current unit
-PART_FROM = 15  # first object of the current partition
-PART_UNITS = 16  # first unit of the current partition
-HEAD, TAIL = 17, 18  # finished partitions: rows HEAD .. TAIL of the table
-UNITS_HEAD, UNITS_TAIL = 19, 20  # units on record
-FRONT = 21  # front partition: 1 its objects began to expire, 2 its meaningful set is formed
-NEXT_FROM = 23  # S-AVL under way: objects from here on are done
-NEXT_UNIT = 24  # front partition: next unit whose own S-AVL is due
-SAFE_FROM = 25  # while this object is alive, objects below the threshold cannot be answers
-LEADERS_OLDEST = 26  # lower bound of the oldest object's number in the view
-FREE_LIST = 27  # first free place for a unit's list, -1 if none
-DIRTY = 28  # 1 if the answer may differ from the one reported last
-WHOLE = 29  # 1 if the last step was taken in whole: units end only then
-FORMING = 30  # partition whose S-AVL NEXT_FROM speaks of
-WORST = 31  # the worst of its k best: its number; its score is threshold[2]
-NEED = 32  # why the kernel stopped before a step: see ROOM_*
-NEEDED = 33  # how much room it needs
-QUIET = 34  # partitions have nothing to do before an object above this one is the first
-UNIT_SHAPE = 35  # how the unit's objects stand: MIXED, RISING or RANKED
-FRONT_OLDEST = 36  # lower bound of the oldest object's number in the front list
-NUMBERS = 37
+# values of unit_shape: how the objects of the current unit stand
 MIXED, RISING, RANKED = 0, 1, 2
 
-# kernels never allocate: before a step they check for room, and else stop and say what they need
-ROOM_BEST, ROOM_TABLE, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST = range(1, 8)
+# values of front_stage: no object of the oldest partition has expired; some have, and its
+# candidates are apart; its meaningful set is formed too
+WHOLE, EXPIRING, FORMED = 0, 1, 2
+
+# values of need: what room the kernel lacked when it stopped before a step, as kernels never
+# allocate
+ROOM_BEST, ROOM_PARTITIONS, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST = range(1, 8)
 ROOM_OUT = 8
 
-# columns of State.table (finished partitions) and State.units
-BEGIN, END, KEPT, UNITS_FROM, UNITS_UPTO, LIST_FROM, LIST_UPTO = 0, 1, 2, 3, 4, 5, 6
-PLACE, LISTED = 2, 3
+# Each record type is one object of NumPy's own record class: its rows have attributes in
+# interpreted kernels too, and a call from Python recognises it at once, by its address.
+NUMBERS = np.dtype(
+    (
+        np.record,
+        fields(
+            # the query and the options
+            "k",
+            "window_size",
+            "slide",
+            "counted",
+            "mode",
+            "delay",  # 1: form meaningful sets as late as possible
+            "use_savl",  # 1: form them as S-AVL, not as lists
+            "amortise",  # 1: form the next one step by step while the front partition expires
+            "rivals",  # eta * k: objects that the rank test compares with
+            "keep",  # objects kept of a unit: k, or zeta* (enhanced)
+            "most",  # objects held of a unit before a cut: max(2 zeta*, zeta_max)
+            # the current unit and the current partition
+            "unit_length",  # objects of a unit (count windows); of the current one (time windows)
+            "longest",  # objects of a partition at most
+            "settling",  # 1 while the threshold of the current unit is being found
+            "safe_from",  # while this object is alive, those below the threshold are no answers
+            "unit_from",  # first object of the current unit
+            "unit_shape",
+            "part_from",  # first object of the current partition
+            "part_units",  # first unit of the current partition
+            # rows of the tables in use: head .. tail
+            "head",
+            "tail",
+            "units_head",
+            "units_tail",
+            "free_list",  # first free place for a unit's list, -1 if none
+            # the front partition, and the meaningful set being formed
+            "front_stage",
+            "front_oldest",  # lower bound of the oldest object's number in the front list
+            "next_unit",  # next unit of the front partition whose own S-AVL is due
+            "forming",  # partition whose S-AVL is being formed
+            "formed_from",  # its objects from here on are done
+            "worst_seq",  # [o^k] the worst of its k best
+            # the answer
+            "leaders_oldest",  # lower bound of the oldest object's number among the leaders
+            "dirty",  # 1 if the answer may differ from the one reported last
+            # between steps
+            "whole_step",  # 1 if the last step arrived in whole: units end only then
+            "quiet_until",  # partitions have nothing to do until the window's first object is later
+            "need",  # why the kernel stopped before a step: ROOM_*
+            "needed",  # how much room it needs
+            real=(
+                "threshold",  # [tau] scores below it are not looked at
+                "barrier",  # [F_theta] of the partition being formed
+                "worst_score",  # [o^k] the score of worst_seq
+            ),
+        ),
+    )
+)
+PARTITION = np.dtype(
+    (
+        np.record,
+        fields(
+            "begin",  # its objects: begin .. end
+            "end",
+            "candidates",  # how many of its best became candidates
+            "units_from",  # its units: units_from .. units_upto
+            "units_upto",
+            "list_from",  # its meaningful list: list_from .. list_upto, -1 if not formed
+            "list_upto",
+        ),
+    )
+)
+UNIT = np.dtype(
+    (
+        np.record,
+        fields(
+            "begin",  # its objects: begin .. end
+            "end",
+            "place",  # where its list begins, -1 if it is no k-unit
+            "listed",  # objects of its list
+            real=("best",),  # its best score
+        ),
+    )
+)
 
 
-class Now(NamedTuple):
+class Current(NamedTuple):
     """What most steps touch, and nothing else."""
 
-    numbers: Ints
-    threshold: Floats  # [tau] scores below it are not looked at; [F_theta] and [o^k] of FORMING
+    now: Record
     unit: Ranked  # [U^tau] best of the current unit, in no order until put_in_order
     fresh: Ranked  # new leaders, not yet merged; empty between steps
     leaders: Ranked  # best of all candidates: the first k are the answer
@@ -75,16 +130,15 @@ class Now(NamedTuple):
 class State(NamedTuple):
     """What SAP keeps; the paper's names are in brackets."""
 
-    now: Now
+    current: Current
     raw: Ring  # every score of the window
     best: Ranked  # [C] candidates of finished partitions, without the front one
     dominators: Ints  # how many candidates of later partitions dominate each of them
     front: Ranked  # [P_0^k] candidates of the partition whose objects are expiring
     part: Ranked  # [P_m^k] best of the current partition without its current unit
-    table: NDArray[np.int64]  # finished partitions
-    units: NDArray[np.int64]  # units on record
-    unit_best: Floats  # the best score of each unit
-    lists: Ranked  # [L] lists of k-units, MOST objects each
+    partitions: Record  # finished partitions
+    units: Record  # units on record
+    lists: Ranked  # [L] lists of k-units, ``most`` objects each
     savl: Savl  # [M_0] S-AVLs: front and next partition, and two k-units
     meaningful: Ranked  # [M_i] as plain lists, where S-AVL is not used
     buffer: Ranked  # scratch
@@ -102,46 +156,62 @@ def new_state(setting: Setting, mode: int) -> State:
     """SAP before the first object."""
     options = setting.options
     k = setting.k
-    many = zeta = math.ceil(three_sigma(k))
+    rivals = zeta = math.ceil(three_sigma(k))
     keep = zeta if mode == ENHANCED else k
     most = max(2 * zeta, math.ceil(zeta + 3 * math.sqrt(zeta))) if mode == ENHANCED else 2 * k
-    numbers = np.zeros(NUMBERS, np.int64)
-    numbers[[K, SIZE, SLIDE, COUNTED]] = k, setting.size, setting.slide, setting.counted
-    numbers[[MODE, DELAY]] = mode, options.get("delay", True)
-    numbers[SAVL] = options.get("savl", True) and options.get("delay", True)
-    numbers[AMORTISE] = options.get("amortise", False) and numbers[SAVL]
-    numbers[[MANY, KEEP, MOST, SETTLING]] = many, keep, most, 1
-    numbers[[FORMING, FREE_LIST, DIRTY, UNIT_SHAPE]] = -1, -1, 1, RISING
-    unit = 1
+    delay = options.get("delay", True)
+    use_savl = options.get("savl", True) and delay
+    unit_length, longest = 1, 0
     if setting.counted:
-        unit = unit_size(setting.size, setting.slide, k, options.get("partitions"))
-        numbers[LONGEST] = int(setting.size / (1 + many / k))
-    numbers[UNIT] = unit
+        unit_length = unit_size(setting.size, setting.slide, k, options.get("partitions"))
+        longest = int(setting.size / (1 + rivals / k))
+    now = record(
+        NUMBERS,
+        k=k,
+        window_size=setting.size,
+        slide=setting.slide,
+        counted=setting.counted,
+        mode=mode,
+        delay=delay,
+        use_savl=use_savl,
+        amortise=options.get("amortise", False) and use_savl,
+        rivals=rivals,
+        keep=keep,
+        most=most,
+        unit_length=unit_length,
+        longest=longest,
+        settling=1,
+        unit_shape=RISING,
+        free_list=-1,
+        forming=-1,
+        dirty=1,
+        threshold=-np.inf,
+        barrier=-np.inf,
+        worst_score=-np.inf,
+    )
     exact = k <= EXACT and mode != EQUAL
     width = k if not setting.counted else min(k, setting.size)
-    now = Now(
-        numbers,
-        np.array([-np.inf, -np.inf, -np.inf]),
+    current = Current(
+        now,
         ranked(most),
-        ranked(max(most, many)),
+        ranked(max(most, rivals)),
         ranked(k + max(2 * k, 16)),
         counters(),
     )
     return State(
-        now,
+        current,
         ring(min(setting.size + setting.slide, AT_ONCE) if setting.counted else 1),
         ranked(4 * width),
         np.zeros(4 * width, np.int64),
         ranked(3 * width + 64),
         ranked(width),
-        np.zeros((8, 7), np.int64),
-        np.zeros((8, 4), np.int64),
-        np.zeros(8),
+        np.zeros(8, PARTITION),
+        np.zeros(8, UNIT),
         ranked(most),
         savl(4, k),
         ranked(1),
         ranked(max(2 * k, most) + 64),
-        critical_values(k, many).copy() if exact else np.zeros(0, np.int64),
+        critical_values(k, rivals).copy() if exact else np.zeros(0, np.int64),
         emission(k, setting.changes),
     )
 
@@ -154,54 +224,49 @@ def unit_size(n: int, s: int, k: int, partitions: int | None = None) -> int:
 
 
 @lean
-def row_of(index: int, rows: NDArray[np.int64]) -> int:
+def row_of(index: int, rows: NDArray[Any]) -> int:
     """Where a numbered row sits: the tables are rings with a power of two of rows."""
     return index & (len(rows) - 1)
 
 
 def with_room(state: State) -> State:
-    """The state with the room that the kernel asked for in NEED."""
-    need = int(state.now.numbers[NEED])
-    amount = int(state.now.numbers[NEEDED])
+    """The state with the room that the kernel asked for in ``need``."""
+    now = state.current.now[0]
+    need, needed = int(now.need), int(now.needed)
     if need == ROOM_BEST:
-        longer = np.zeros(2 * len(state.dominators) + amount, np.int64)
-        longer[: len(state.dominators)] = state.dominators
-        state = state._replace(best=roomier(state.best, len(longer)), dominators=longer)
-    elif need == ROOM_TABLE:
-        state = state._replace(
-            table=_stretched(state.table, state.now.numbers[HEAD], state.now.numbers[TAIL])
-        )
+        dominators = np.zeros(2 * len(state.dominators) + needed, np.int64)
+        dominators[: len(state.dominators)] = state.dominators
+        state = state._replace(best=roomier(state.best, len(dominators)), dominators=dominators)
+    elif need == ROOM_PARTITIONS:
+        state = state._replace(partitions=_doubled(state.partitions, now.head, now.tail))
     elif need == ROOM_UNITS:
-        low, high = state.now.numbers[UNITS_HEAD], state.now.numbers[UNITS_TAIL]
-        best = _stretched(state.unit_best[:, None], low, high)[:, 0]
-        state = state._replace(
-            units=_stretched(state.units, low, high), unit_best=np.ascontiguousarray(best)
-        )
+        state = state._replace(units=_doubled(state.units, now.units_head, now.units_tail))
     elif need == ROOM_LISTS:
         state = state._replace(lists=_more_lists(state))
     elif need == ROOM_FRONT:
-        state = state._replace(front=roomier(state.front, 2 * amount))
+        state = state._replace(front=roomier(state.front, 2 * needed))
     elif need == ROOM_NODES:
-        state = state._replace(savl=with_nodes(state.savl, amount))
+        state = state._replace(savl=with_nodes(state.savl, needed))
     elif need == ROOM_LIST:
-        state = state._replace(meaningful=roomier(state.meaningful, 2 * amount))
+        state = state._replace(meaningful=roomier(state.meaningful, 2 * needed))
     return state
 
 
-def _stretched(rows: NDArray[Any], low: int, high: int) -> NDArray[Any]:
-    """Twice as many rows; row ``i`` sits at ``i`` modulo their number."""
-    larger = np.zeros((2 * len(rows), rows.shape[1]), rows.dtype)
-    index = np.arange(low, high)
+def _doubled(rows: Record, head: int, tail: int) -> Record:
+    """The rows ``head .. tail`` of a table in one of twice the size."""
+    larger = np.zeros(2 * len(rows), rows.dtype)
+    index = np.arange(head, tail)
     larger[index % len(larger)] = rows[index % len(rows)]
     return larger
 
 
 def _more_lists(state: State) -> Ranked:
     """Room for more lists of k-units; free places are linked through their first number."""
-    most, held = int(state.now.numbers[MOST]), int(state.lists.size[0])
-    lists = roomier(state.lists, max(2 * held, 4 * most))
-    for place in range(held, len(lists.score) - most + 1, most):
-        lists.seq[place] = state.now.numbers[FREE_LIST]
-        state.now.numbers[FREE_LIST] = place
+    now, size = state.current.now[0], int(state.lists.size[0])
+    most = int(now.most)
+    lists = roomier(state.lists, max(2 * size, 4 * most))
+    for place in range(size, len(lists.score) - most + 1, most):
+        lists.seq[place] = now.free_list
+        now.free_list = place
         lists.size[0] = place + most
     return lists

@@ -21,33 +21,21 @@ from skyband.kernels.ranked import Ranked, absorb, copy_run, keep_best, place_of
 from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS, UNRANKED
 from skyband.order import Floats
 from skyband.topk.ring import Ring
-from skyband.topk.sap.state import (
-    DIRTY,
-    KEEP,
-    MIXED,
-    MOST,
-    RANKED,
-    RISING,
-    SETTLING,
-    UNIT_FROM,
-    UNIT_SHAPE,
-    K,
-    Now,
-)
+from skyband.topk.sap.state import MIXED, RANKED, RISING, Current
 
 
 @lean
-def gather(now: Now, scores: Floats, start: int, stop: int, base: int) -> None:
+def gather(current: Current, scores: Floats, start: int, stop: int, base: int) -> None:
     """Look at ``scores[start:stop]`` and keep what reaches the unit's threshold.
 
     O(1) per object below the threshold, O(1) amortised per other, O(log) more per new leader.
     """
-    unit, fresh, numbers = now.unit, now.fresh, now.numbers
-    most = numbers[MOST]
-    threshold = now.threshold[0]
-    bar = _bar(now)
-    held = unit.size[0]
-    last = unit.score[held - 1] if held > 0 else -np.inf
+    unit, fresh, now = current.unit, current.fresh, current.now[0]
+    most = now.most
+    threshold = now.threshold
+    bar = _bar(current)
+    size = unit.size[0]
+    last = unit.score[size - 1] if size > 0 else -np.inf
     falls = False  # whether a score was ever below the one before it
     # new leaders are put down from the back: if scores rise, they stand in rank order
     low = len(fresh.score)
@@ -56,104 +44,105 @@ def gather(now: Now, scores: Floats, start: int, stop: int, base: int) -> None:
         score = arriving[at]
         if not score < threshold:  # a NaN is neither below nor above
             if score != score:
-                now.work[UNRANKED] += 1
+                current.work[UNRANKED] += 1
                 continue
             falls |= score < last
             last = score
-            unit.score[held] = score
-            unit.seq[held] = base + start + at
-            held += 1
+            unit.score[size] = score
+            unit.seq[size] = base + start + at
+            size += 1
             if score >= bar:
                 low -= 1
                 fresh.score[low] = score
                 fresh.seq[low] = base + start + at
                 if low == 0:
-                    _lead(now, low, falls)
+                    _lead(current, low, falls)
                     low = len(fresh.score)
-                    bar = _bar(now)
-            if held == most:
-                unit.size[0] = held
-                if falls or numbers[UNIT_SHAPE] != RISING:
-                    numbers[UNIT_SHAPE] = MIXED
-                _cut(now)
-                held = unit.size[0]
-                threshold = now.threshold[0]
-    if held != unit.size[0] and (falls or numbers[UNIT_SHAPE] != RISING):
-        numbers[UNIT_SHAPE] = MIXED
-    unit.size[0] = held
+                    bar = _bar(current)
+            if size == most:
+                unit.size[0] = size
+                if falls or now.unit_shape != RISING:
+                    now.unit_shape = MIXED
+                _cut(current)
+                size = unit.size[0]
+                threshold = now.threshold
+    if size != unit.size[0] and (falls or now.unit_shape != RISING):
+        now.unit_shape = MIXED
+    unit.size[0] = size
     if low < len(fresh.score):
-        _lead(now, low, falls)
+        _lead(current, low, falls)
 
 
 @lean
-def _bar(now: Now) -> float:
-    """The score from which on a new object joins the leaders; NaN, so that none does, at first."""
-    size = now.leaders.size[0]
-    return now.leaders.score[size - 1] if size > 0 else np.nan
+def _bar(current: Current) -> float:
+    """The score of the worst leader, from which on a new object joins; NaN if there are none."""
+    size = current.leaders.size[0]
+    return current.leaders.score[size - 1] if size > 0 else np.nan
 
 
 @lean
-def _lead(now: Now, low: int, falls: bool) -> None:
+def _lead(current: Current, low: int, falls: bool) -> None:
     """Merge the fresh objects from ``low`` on, which beat the worst leader, into the leaders."""
-    leaders, numbers = now.leaders, now.numbers
-    fresh = Ranked(now.fresh.score[low:], now.fresh.seq[low:], now.fresh.size)
+    leaders, now = current.leaders, current.now[0]
+    fresh = Ranked(current.fresh.score[low:], current.fresh.seq[low:], current.fresh.size)
     fresh.size[0] = len(fresh.score)
     if falls:
         rank(fresh)
-    if place_of(leaders, fresh.score[0], fresh.seq[0]) < numbers[K]:
-        numbers[DIRTY] = 1
+    if place_of(leaders, fresh.score[0], fresh.seq[0]) < now.k:
+        now.dirty = 1
     absorb(leaders, fresh, len(leaders.score))
     fresh.size[0] = 0
 
 
 @lean
-def _cut(now: Now) -> None:
+def _cut(current: Current) -> None:
     """Keep the best of the unit so far; the worst of them is the threshold from now on."""
-    unit, numbers = now.unit, now.numbers
-    keep, size = numbers[KEEP], unit.size[0]
+    unit, now = current.unit, current.now[0]
+    keep, size = now.keep, unit.size[0]
     if size < keep:
         return
-    if numbers[UNIT_SHAPE] == RISING:
+    if now.unit_shape == RISING:
         copy_run(unit, size - keep, unit, 0, keep)  # rising scores: the last are the best
         unit.size[0] = keep
-        now.threshold[0] = unit.score[0]
+        now.threshold = unit.score[0]
     else:
         keep_best(unit, keep)
         lowest = unit.score[0]
         for at in range(1, keep):
             lowest = min(lowest, unit.score[at])
-        now.threshold[0] = lowest
-    now.work[INSERTIONS] += size - keep
-    now.work[DELETIONS] += size - keep
+        now.threshold = lowest
+    current.work[INSERTIONS] += size - keep
+    current.work[DELETIONS] += size - keep
 
 
 @lean
-def put_in_order(now: Now) -> None:
+def put_in_order(current: Current) -> None:
     """Rank the unit's objects. O(size log size); O(size) if their scores rise or fall."""
-    if now.numbers[UNIT_SHAPE] != RANKED:
-        rank(now.unit)
-        now.numbers[UNIT_SHAPE] = RANKED if now.unit.size[0] > 0 else RISING
+    now = current.now[0]
+    if now.unit_shape != RANKED:
+        rank(current.unit)
+        now.unit_shape = RANKED if current.unit.size[0] > 0 else RISING
 
 
 @lean
-def settle_anew(now: Now, raw: Ring) -> None:
+def settle_anew(current: Current, raw: Ring) -> None:
     """Find the best objects of the current unit again, without a threshold from before."""
-    numbers, unit = now.numbers, now.unit
-    begin, stop = numbers[UNIT_FROM], raw.bounds[1]
+    now, unit = current.now[0], current.unit
+    begin, stop = now.unit_from, raw.bounds[1]
     unit.size[0] = 0
-    numbers[SETTLING] = 1
-    numbers[UNIT_SHAPE] = MIXED
-    now.threshold[0] = -np.inf
+    now.settling = 1
+    now.unit_shape = MIXED
+    now.threshold = -np.inf
     for seq in range(begin, stop):
         score = raw.score[seq & raw.mask[0]]
-        if score >= now.threshold[0]:
+        if score >= now.threshold:
             size = unit.size[0]
             unit.score[size] = score
             unit.seq[size] = seq
             unit.size[0] = size + 1
-            if size + 1 == numbers[MOST]:
-                _cut(now)
-    put_in_order(now)
-    now.leaders.size[0] = 0  # new candidates: the leaders are found again
-    now.work[RESCANS] += 1
-    now.work[RESCANNED] += stop - begin
+            if size + 1 == now.most:
+                _cut(current)
+    put_in_order(current)
+    current.leaders.size[0] = 0  # new candidates: the leaders are found again
+    current.work[RESCANS] += 1
+    current.work[RESCANNED] += stop - begin
