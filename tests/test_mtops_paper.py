@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from skyband import TopK, last
 from skyband.workload.mtoplist import MTopList
 from skyband.workload.sharing import Sharing
-from skyband.workload.views import COUNT, HEAD
 
 SECOND = 10
 
@@ -87,16 +86,16 @@ def predicted(engine):
     structure = engine.structure
     state, views = structure.state, structure.state.views
     found = {}
-    for view in range(views.numbers[HEAD], views.numbers[COUNT]):
+    for view in range(views.bounds[0].first, views.bounds[0].end):
         if views.k[view] == 0:
             continue
         start, filled = int(views.start[view]), int(views.filled[view])
         if isinstance(structure, MTopList):
             nodes = [n for n in structure.nodes() if state.at[n] >= start][:filled]
             scores = state.items.score[nodes]
-            assert not filled or nodes[-1] == views.held[view], "the pointer to the least score"
+            assert not filled or nodes[-1] == views.pointer[view], "the pointer to the least score"
         else:
-            first = int(views.held[view])
+            first = int(views.pointer[view])
             scores = state.score[state.cells[first : first + filled]]
         found[start] = scores.tolist()
     return found
