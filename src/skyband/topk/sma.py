@@ -102,26 +102,26 @@ class SMA(Algorithm):
     @override
     def new_state(self) -> State:
         setting = self.setting
-        k_max = view_size(setting, setting.k)
+        self._k_max = view_size(setting, setting.k)
         return State(
             grid(setting.weights, setting.size if setting.counted else 1),
             ranked(1),
             np.zeros(1, np.int64),
             emission(setting.k, setting.changes),
             counters(),
-            record(_NOW, k=setting.k, k_max=k_max, outside=-1, cut_seq=-1, cut_score=-np.inf),
+            record(_NOW, k=setting.k, k_max=self._k_max, outside=-1, cut_seq=-1, cut_score=-np.inf),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
-        room = _room(self.state.cells, int(self.state.now[0].k_max))
+        room = _room(self.state.cells, self._k_max)
         return _advance(self.state, room, batch, steps, target, step)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
-        self._fit(cells, _room(cells, int(self.state.now[0].k_max)))
+        self._fit(cells, _room(cells, self._k_max))
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -131,7 +131,7 @@ class SMA(Algorithm):
     def _fit(self, cells: Grid, room: Room) -> None:
         """Make room for the largest band before it is cut down, and what is about to enter it."""
         state = self.state
-        most = _CROWDED * int(state.now[0].k_max) + len(room.among)
+        most = _CROWDED * self._k_max + len(room.among)
         need = min(most, len(cells.raw.score))
         more = max(0, need - len(state.dominators))
         self.state = state._replace(

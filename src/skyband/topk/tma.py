@@ -85,26 +85,25 @@ class TMA(Algorithm):
     @override
     def new_state(self) -> State:
         setting = self.setting
-        k_max = view_size(setting, 2 * setting.k)
+        self._k_max = view_size(setting, 2 * setting.k)
         return State(
             grid(setting.weights, setting.size if setting.counted else 1),
-            ranked(min(k_max, 1024)),
+            ranked(min(self._k_max, 1024)),
             emission(setting.k, setting.changes),
             counters(),
-            record(_NOW, k=setting.k, k_max=k_max, outside=-1),
+            record(_NOW, k=setting.k, k_max=self._k_max, outside=-1),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
-        room = scratch(self.state.cells, int(self.state.now[0].k_max))
+        room = scratch(self.state.cells, self._k_max)
         return _advance(self.state, room, batch, steps, target, step)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
-        k_max = int(self.state.now[0].k_max)
-        best = roomier(self.state.best, min(k_max, len(cells.raw.score)))
+        best = roomier(self.state.best, min(self._k_max, len(cells.raw.score)))
         self.state = self.state._replace(cells=cells, best=best)
 
     @override

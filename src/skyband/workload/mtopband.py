@@ -124,7 +124,7 @@ class MTopBand(Structure):
 
     @override
     def size(self) -> int:
-        return int(self.state.now[0].count)
+        return int(self.state.now["count"][0])
 
 
 @entry

@@ -129,7 +129,7 @@ class MTopList(Structure):
 
     @override
     def size(self) -> int:
-        return int(self.state.items.now[0].count)
+        return int(self.state.items.now["count"][0])
 
 
 @entry

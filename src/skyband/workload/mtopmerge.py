@@ -131,7 +131,7 @@ class MTopMerge(Structure):
 
     @override
     def size(self) -> int:
-        return int(self.state.now[0].count)
+        return int(self.state.now["count"][0])
 
 
 @entry

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skyband.engine.algorithm import filled, flatten
 from skyband.kernels.jit import first_use
-from skyband.kernels.records import Record, fields, record
+from skyband.kernels.records import Record, fields
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 
@@ -38,7 +38,7 @@ class Answers(NamedTuple):
     upto: Ints
 
 
-PROGRESS = fields("row", "due", "written")
+PROGRESS = np.dtype((np.record, fields("row", "due", "written")))
 """How far a kernel has come in a piece: rows taken in, windows answered, ranked rows written."""
 
 _COMPILED: set[type[Structure]] = set()
@@ -128,10 +128,10 @@ class Structure(ABC):
         return target
 
     def _push(self, rows: PlacedRows, piece: Piece, target: Answers) -> Answers:
-        progress = record(PROGRESS)
+        progress = np.zeros(1, PROGRESS)
         while not self.run(rows, piece, target, progress):
             self.make_room()
-        written = int(progress[0].written)
+        written = int(progress["written"][0])
         return Answers._make([*(column[:written] for column in target[:-1]), target.upto])
 
     def state_bytes(self) -> int:
