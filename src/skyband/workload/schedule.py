@@ -46,17 +46,13 @@ NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 
 class _Queries(NamedTuple):
-    """The queries as columns: numbers, windows, k.
-
-    ``opened``  windows up to this one have been opened or passed over
-    """
+    """The queries as columns: numbers, windows, k."""
 
     number: Ints
     size: Ints
     slide: Ints
     offset: Ints
     k: Ints
-    opened: Ints
 
 
 class Piece(NamedTuple):
@@ -82,7 +78,7 @@ class Schedule:
     after the last row is answered too: a reader of changes sees the last rows leave.
 
     Invariants: (1) every open window holds a row, or is a farewell; (2) its end has not been
-    reached; (3) no window of a query up to ``opened`` will be opened again.
+    reached; (3) windows of a query up to ``_opened`` have been opened or passed over.
 
     Complexity: O(w log w) per piece for w windows open or opened; space O(w).
     """
@@ -93,14 +89,16 @@ class Schedule:
         self.open = NO_WINDOWS
         self.closed = _BEFORE_ALL
         self._queries = _Queries._make([_NONE] * len(_Queries._fields))
+        self._opened = _NONE
         self._added: list[tuple[int, ...]] = []
 
     def _settle(self) -> None:
         """Take in, all at once, the queries that were added."""
         if self._added:
-            added = np.array(self._added, np.int64).T
+            *added, opened = np.array(self._added, np.int64).T
             pairs = zip(self._queries, added, strict=True)
             self._queries = _Queries._make(np.concatenate(pair) for pair in pairs)
+            self._opened = np.concatenate([self._opened, opened])
             self._added = []
 
     def add(self, number: int, query: TopK, complete_from: int | None = None) -> None:
@@ -121,6 +119,7 @@ class Schedule:
         self._settle()
         stays = self._queries.number != number
         self._queries = _Queries._make(column[stays] for column in self._queries)
+        self._opened = self._opened[stays]
         self.open = self.open.take(self.open.query != number)
 
     def after(self, done: int) -> Schedule:
@@ -129,7 +128,7 @@ class Schedule:
         schedule, queries = copy.copy(self), self._queries
         schedule.open, schedule.closed = NO_WINDOWS, done
         passed = (done - queries.offset) // queries.slide
-        schedule._queries = queries._replace(opened=np.maximum(queries.opened, passed))
+        schedule._opened = np.maximum(self._opened, passed)
         return schedule
 
     def first_complete(self, number: int) -> tuple[int, int]:
@@ -137,7 +136,7 @@ class Schedule:
         self._settle()
         queries = self._queries
         (at,) = np.flatnonzero(queries.number == number)
-        end = int(queries.offset[at] + (queries.opened[at] + 1) * queries.slide[at])
+        end = int(queries.offset[at] + (self._opened[at] + 1) * queries.slide[at])
         start = end - int(queries.size[at])
         return (max(start, 0) if self.counted else start), end
 
@@ -145,7 +144,7 @@ class Schedule:
         """The schedule of rows in sequence, at ascending places before ``closed``."""
         self._settle()
         pairs = zip(self.open, self._opening(at), strict=True)
-        windows = Windows._make(np.concatenate(pair) for pair in pairs)
+        windows = Windows(*map(np.concatenate, pairs))
         if np.any(np.diff(windows.start) < 0):
             windows = windows.take(np.argsort(windows.start, kind="stable"))
         is_due = windows.end <= closed
@@ -168,30 +167,29 @@ class Schedule:
         """The state, but for the queries, as plain values and named arrays."""
         self._settle()
         arrays = {f"open.{name}": column for name, column in self.open._asdict().items()}
-        return {"closed": self.closed}, {**arrays, "opened": self._queries.opened}
+        return {"closed": self.closed}, {**arrays, "opened": self._opened}
 
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Go on from what :meth:`saved` gave; the same queries have been added, in their order."""
         self._settle()
         self.closed = header["closed"]
         self.open = Windows._make(arrays[f"open.{name}"] for name in Windows._fields)
-        self._queries = self._queries._replace(opened=arrays["opened"])
+        self._opened = arrays["opened"]
 
     def _opening(self, at: Ints) -> Windows:
         """The windows that these rows open."""
-        _, size, slide, offset, _, opened = self._queries
-        if not len(at) or not len(opened):
+        number, size, slide, offset, _ = self._queries
+        if not len(at) or not len(number):
             return NO_WINDOWS
-        first = np.maximum(opened + 1, (at[0] - offset) // slide + 1)
+        first = np.maximum(self._opened + 1, (at[0] - offset) // slide + 1)
         final = (at[-1] - offset + size) // slide + (1 if self.farewell else 0)
         count = np.maximum(final - first + 1, 0)
         sparse = np.flatnonzero(count > 4 * len(at) + 64 + 2 * (size // slide))
         dense = np.setdiff1d(np.flatnonzero(count > 0), sparse, assume_unique=True)
         parts = [self._between(at, dense, first[dense], count[dense])]
         parts += [self._around(at, int(q), int(first[q])) for q in sparse]
-        opened = np.maximum(opened, np.where(count > 0, final, opened))
-        self._queries = self._queries._replace(opened=opened)
-        return Windows._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
+        self._opened = np.maximum(self._opened, np.where(count > 0, final, self._opened))
+        return Windows(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _between(self, at: Ints, which: Ints, first: Ints, count: Ints) -> Windows:
         """Windows of some queries, numbered from ``first`` on, as far as they hold a row."""
@@ -214,7 +212,7 @@ class Schedule:
 
     def _around(self, at: Ints, which: int, first: int) -> Windows:
         """Windows of a query whose slide is small beside the distances of these rows."""
-        _, size, slide, offset, _, _ = (int(column[which]) for column in self._queries)
+        _, size, slide, offset, _ = (int(column[which]) for column in self._queries)
         places = np.unique(at)
         begin = np.maximum((places - offset) // slide + 1, first)
         final = (places - offset + size) // slide + (1 if self.farewell else 0)
