@@ -18,13 +18,13 @@ NAMES = ["tma", "sma"]
 
 def scored(rows, weights):
     """The scores of rows of attributes, added from left to right."""
-    found = []
+    scores = []
     for row in rows:
         total = float(row[0]) * weights[0]
         for value, weight in zip(row[1:], weights[1:], strict=True):
             total = total + float(value) * weight
-        found.append(total)
-    return found
+        scores.append(total)
+    return scores
 
 
 def lay_out(monitor):
@@ -42,17 +42,17 @@ def run(rows, weights, n, s, k, algorithm, *, cuts=(), options=None, eager=False
         TopK(k=k, window=last(count=n, slide=s), weights=weights), algorithm, options=options
     )
     scores = scored(rows, weights)
-    found = []
+    windows = []
     for low, high in batches(len(rows), cuts):
         with np.errstate(all="ignore"):
-            found += answers(monitor.push(attributes=rows[low:high]))
+            windows += answers(monitor.push(attributes=rows[low:high]))
         start = max(0, -(-high // s) * s - n)
         alive = {seq: scores[seq] for seq in range(start, high) if scores[seq] == scores[seq]}
         monitor.algorithm.check_invariants(alive)
         if eager:
             lay_out(monitor)
             monitor.algorithm.check_invariants(alive)
-    same(found, count_windows(scores, n, s, k))
+    same(windows, count_windows(scores, n, s, k))
     return monitor
 
 
@@ -162,11 +162,11 @@ def test_falling_scores_make_sma_compute_whenever_k_max_runs_out():
 @pytest.mark.parametrize("algorithm", NAMES)
 def test_larger_views_compute_less_often(algorithm):
     scores = np.random.default_rng(8).random(3000)
-    found = [
+    monitors = [
         check_counted(scores, 300, 30, 8, algorithm, options={"k_max": k_max}, check=False)
         for k_max in (8, 16, 64)
     ]
-    few, more, many = (monitor.counters() for monitor in found)
+    few, more, many = (monitor.counters() for monitor in monitors)
     assert few["rescans"] > more["rescans"] >= many["rescans"]
     assert few["candidates"] < more["candidates"] < many["candidates"]
 
@@ -243,15 +243,15 @@ def test_time_windows(algorithm, weights):
     times = np.cumsum(np.where(rng.random(900) < 0.01, rng.integers(50, 900, 900), 1))
     times[450:] = times[450] + np.arange(450) // 9  # a burst: the window outgrows its ring
     monitor = Monitor(TopK(k=4, window=last(time=60, slide=7), weights=weights), algorithm)
-    found = []
+    windows = []
     for low, high in batches(900, range(0, 900, 70)):
         until = int(times[high]) if high < 900 else None
-        found += answers(
+        windows += answers(
             monitor.push(attributes=rows[low:high], times=times[low:high], watermark=until)
         )
         lay_out(monitor)
-    found += answers(monitor.finish())
-    same(found, time_windows(scored(rows, weights), times.tolist(), 60, 7, 4))
+    windows += answers(monitor.finish())
+    same(windows, time_windows(scored(rows, weights), times.tolist(), 60, 7, 4))
 
 
 @pytest.mark.parametrize("algorithm", NAMES)
@@ -261,10 +261,10 @@ def test_changes(algorithm, kind):
     rows = attributes(kind, 900, 2)
     query = TopK(k=5, window=last(count=150, slide=10), emit="changes", weights=weights)
     monitor = Monitor(query, algorithm)
-    found = []
+    windows = []
     for low, high in batches(900, range(0, 900, 130)):
-        found += reports(monitor.push(attributes=rows[low:high]))
-    assert found == changes(count_windows(scored(rows, weights), 150, 10, 5), 10)
+        windows += reports(monitor.push(attributes=rows[low:high]))
+    assert windows == changes(count_windows(scored(rows, weights), 150, 10, 5), 10)
 
 
 @pytest.mark.parametrize("algorithm", NAMES)

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from skyband import TopK, last
 from skyband.workload.mtoplist import MTopList
 from skyband.workload.sharing import Sharing
-from skyband.workload.views import COUNT, HEAD
 
 SECOND = 10
 
@@ -36,19 +35,19 @@ SCORES = [12.0, 3.0, 1.0, 11.0, 4.0, 9.0, 5.0, 6.0]  # of the objects that arriv
 
 
 def sharing(queries, algorithm="mtoplist"):
-    found = Sharing(algorithm, counted=False, changes=False, timed=False)
+    engine = Sharing(algorithm, counted=False, changes=False, timed=False)
     for number, query in queries.items():
-        found.add(number, query, None)
-    return found
+        engine.add(number, query, None)
+    return engine
 
 
 def push(engine, scores, times, until):
     """Push rows; answers what ends at ``until`` or before, as (query, end, scores)."""
     seq = np.array(times, dtype=np.int64)  # times are unique here, and ascending
-    found = engine.push(np.array(scores, dtype=float), seq, seq, seq, until)
+    answered = engine.push(np.array(scores, dtype=float), seq, seq, seq, until)
     return [
         (int(query), window.end, window.score.tolist())
-        for queries, ranked in found
+        for queries, ranked in answered
         for query, window in zip(queries, ranked, strict=True)
     ]
 
@@ -62,10 +61,10 @@ def played(queries, algorithm="mtoplist"):
 
 def serving(engine):
     """For each view, by its start in seconds: the queries that it serves."""
-    found = {}
+    queries = {}
     for start, query in zip(engine.schedule.open.start, engine.schedule.open.query, strict=True):
-        found.setdefault(start / SECOND, set()).add(int(query))
-    return found
+        queries.setdefault(start / SECOND, set()).add(int(query))
+    return queries
 
 
 def marks(engine):
@@ -86,20 +85,20 @@ def predicted(engine):
     """For each view, by its start: the scores that are predicted for it."""
     structure = engine.structure
     state, views = structure.state, structure.state.views
-    found = {}
-    for view in range(views.numbers[HEAD], views.numbers[COUNT]):
+    scores_by_start = {}
+    for view in range(views.bounds[0].first, views.bounds[0].end):
         if views.k[view] == 0:
             continue
         start, filled = int(views.start[view]), int(views.filled[view])
         if isinstance(structure, MTopList):
             nodes = [n for n in structure.nodes() if state.at[n] >= start][:filled]
             scores = state.items.score[nodes]
-            assert not filled or nodes[-1] == views.held[view], "the pointer to the least score"
+            assert not filled or nodes[-1] == views.pointer[view], "the pointer to the least score"
         else:
-            first = int(views.held[view])
+            first = int(views.pointer[view])
             scores = state.score[state.cells[first : first + filled]]
-        found[start] = scores.tolist()
-    return found
+        scores_by_start[start] = scores.tolist()
+    return scores_by_start
 
 
 # ---------------------------------------------------------------- section 4: the meta query
@@ -130,14 +129,14 @@ def test_example_4_1_views():
 
 def test_example_4_1_one_query_at_a_time():
     """Figure 3, the other three pictures: ten views instead of six."""
-    found = {}
+    starts = {}
     for number, query in EXAMPLE_4_1.items():
         engine = sharing({number: query})
         push(engine, SCORES, range(0, 8 * SECOND, SECOND), 8 * SECOND - 1)
         current = set(serving(engine))
         push(engine, [0.0], [8 * SECOND], 8 * SECOND)
-        found[number] = sorted(current | set(serving(engine)))
-    assert found == {1: [0, 6], 2: [0, 2, 4, 6, 8], 3: [0, 3, 6]}
+        starts[number] = sorted(current | set(serving(engine)))
+    assert starts == {1: [0, 6], 2: [0, 2, 4, 6, 8], 3: [0, 3, 6]}
 
 
 def test_example_4_1_adaptive_slide():
@@ -216,8 +215,8 @@ def test_lemma_4_2_needs_windows_in_whole_slides():
     """Slide 2 s, windows 6, 7 and 8 s: the discussion says that Q3's views cover the others, and
     then lists views, of 1 s and 3 s, that Q3 does not have."""
     queries = {1: seconds(6, 2, 3), 2: seconds(7, 2, 3), 3: seconds(8, 2, 3)}
-    found = serving(played(queries))
-    assert found == {0: {3}, 1: {2}, 2: {1, 3}, 3: {2}, 4: {1, 3}, 5: {2}, 6: {1, 3}, 7: {2}}
+    serves = serving(played(queries))
+    assert serves == {0: {3}, 1: {2}, 2: {1, 3}, 3: {2}, 4: {1, 3}, 5: {2}, 6: {1, 3}, 7: {2}}
 
 
 # ---------------------------------------------------------------- section 5: MTopBand
@@ -225,8 +224,8 @@ def test_lemma_4_2_needs_windows_in_whole_slides():
 
 def test_figure_4_lists():
     """Example 4.2 at 8 s: the two best of each view."""
-    found = {start // SECOND: scores for start, scores in predicted(played(EXAMPLE_4_2)).items()}
-    assert found == {0: [12, 11], 2: [11, 9], 4: [9, 6], 5: [9, 6], 6: [6, 5]}
+    scores = {start // SECOND: scores for start, scores in predicted(played(EXAMPLE_4_2)).items()}
+    assert scores == {0: [12, 11], 2: [11, 9], 4: [9, 6], 5: [9, 6], 6: [6, 5]}
 
 
 def test_figure_5_update():
@@ -323,8 +322,8 @@ def test_lemma_6_1_least_scores_fall_if_k_is_equal(views, k, scores):
     """Of views that are full; one that is not may have a larger least score."""
     engine = sharing({number: view(start, k) for number, (start, _) in enumerate(views)})
     push(engine, scores, range(len(scores)), len(scores))
-    full = [found for found in predicted(engine).values() if len(found) == k]
-    least = [found[-1] for found in full]
+    full = [scores for scores in predicted(engine).values() if len(scores) == k]
+    least = [scores[-1] for scores in full]
     assert least == sorted(least, reverse=True)
 
 
@@ -353,14 +352,14 @@ def test_lemma_6_2_an_object_leaves_and_comes_back(algorithm):
 )
 def test_lemma_6_2(starts, ks, scores):
     """If all X of the first view live in the last, those behind rank Y are in both, not between."""
-    few, many = ks
-    ranked = (many, few, many)
+    small, large = ks
+    ranked = (large, small, large)
     engine = sharing({at: view(starts[at], ranked[at]) for at in range(3)})
     push(engine, scores, range(len(scores)), len(scores))
     first, between, final = (predicted(engine)[start] for start in starts)
     if set(first) <= set(scores[starts[2] :]):
         assert final == first
-        assert between == first[:few]
+        assert between == first[:small]
 
 
 @settings(max_examples=60)
@@ -371,12 +370,12 @@ def test_lemma_6_3_pointers_tell_what_marks_do_not(views, scores):
     push(engine, scores, range(len(scores)), len(scores))
     structure = engine.structure
     state = structure.state
-    found = predicted(engine)
+    views_predict = predicted(engine)
     for node in structure.nodes():
         place = int(state.at[node])
         in_views = [
             start
-            for start, rows in found.items()
+            for start, rows in views_predict.items()
             if place >= start
             and sum(
                 int(state.at[other]) >= start

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from skyband import Monitor, QueryError, SnapshotError, TopK, Workload, WorkloadMonitor, last
 from skyband.workload import ALGORITHMS as NAMES
 from skyband.workload.mtopmerge import MTopMerge
+from skyband.workload.schedule import Schedule
 from tests.oracle import changes, count_windows, ranks, time_windows
 from tests.streams import answers, batches, reports, same
 
@@ -29,10 +30,10 @@ def chance_scores(chance, rows):
 
 def some_queries(chance, counted, emit="all", largest=40):
     """Queries with arbitrary windows, slides and k; some of them twice."""
-    found = {}
+    queries = {}
     for number in range(chance.randint(1, 12)):
-        if found and chance.random() < 0.2:
-            found[f"q{number}"] = chance.choice(list(found.values()))
+        if queries and chance.random() < 0.2:
+            queries[f"q{number}"] = chance.choice(list(queries.values()))
             continue
         size = chance.randint(1, largest)
         slide = chance.randint(1, size)
@@ -40,8 +41,8 @@ def some_queries(chance, counted, emit="all", largest=40):
             window = last(count=size, slide=slide, full=chance.random() < 0.2)
         else:
             window = last(time=size, slide=slide, offset=chance.randint(-5, 5))
-        found[f"q{number}"] = TopK(k=chance.randint(1, 8), window=window, emit=emit)
-    return found
+        queries[f"q{number}"] = TopK(k=chance.randint(1, 8), window=window, emit=emit)
+    return queries
 
 
 def expected(query, scores, times, until=None):
@@ -53,15 +54,15 @@ def expected(query, scores, times, until=None):
     )
 
 
-def told(parts):
+def by_query(parts):
     """The windows of each query, in order."""
-    found = {}
+    windows = {}
     for part in parts:
         ends = [window.end for _, window in part]
         assert ends == sorted(ends)
         for name, window in part:
-            found.setdefault(name, []).append(window)
-    return found
+            windows.setdefault(name, []).append(window)
+    return windows
 
 
 def monitor_of(queries, algorithm, **options):
@@ -92,15 +93,15 @@ def check(queries, scores, times, algorithm, cuts):
                 )
             )
     parts.append(monitor.finish())
-    found = told(parts)
+    windows = by_query(parts)
     changed = next(iter(queries.values())).emit == "changes"
     for name, query in queries.items():
         wanted = expected(query, scores, times)
         if changed:
             until = (max(times) + 10**6) if times else None
-            assert reports(found.get(name, [])) == changes(wanted, query.window.slide, until)
+            assert reports(windows.get(name, [])) == changes(wanted, query.window.slide, until)
         else:
-            same(answers(found.get(name, [])), wanted)
+            same(answers(windows.get(name, [])), wanted)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -239,7 +240,7 @@ def test_queries_come_and_go(algorithm, timed, emit, seed):
             extra = {"times": np.array(times[low:high]), "watermark": watermark}
         parts.append(monitor.push(np.array(scores[low:high]), **extra))
     parts.append(monitor.finish())
-    found = told(parts)
+    windows = by_query(parts)
     forever = (times[-1] if timed else rows) + 10**6
     for name, query in {**first, **second}.items():
         wanted = expected(query, scores, times if timed else None)
@@ -253,9 +254,9 @@ def test_queries_come_and_go(algorithm, timed, emit, seed):
         if emit == "changes":
             last_told = until if name == gone else forever if timed else None
             wanted = changes(wanted, query.window.slide, last_told)
-            assert reports(found.get(name, [])) == wanted
+            assert reports(windows.get(name, [])) == wanted
         else:
-            same(answers(found.get(name, [])), wanted)
+            same(answers(windows.get(name, [])), wanted)
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -293,16 +294,16 @@ def test_several_scores_share_one_pass(algorithm):
     columns = {name: chance_scores(chance, 150) for name in names}
     queries = some_queries(chance, True)
     by = {name: chance.choice(names) for name in queries}
-    by |= dict(zip(queries, names, strict=False))  # both are asked for
+    by |= dict(zip(queries, names, strict=False))  # both scores are used
     name, _, _ = algorithm.partition(" by ")
     monitor = WorkloadMonitor(Workload(queries, by), name)
     parts = [
         monitor.push({name: np.array(column[low : low + 40]) for name, column in columns.items()})
         for low in range(0, 150, 40)
     ]
-    found = told(parts)
+    windows = by_query(parts)
     for name, query in queries.items():
-        same(answers(found.get(name, [])), expected(query, columns[by[name]], None))
+        same(answers(windows.get(name, [])), expected(query, columns[by[name]], None))
     unranked = sum(score != score for column in columns.values() for score in column)
     assert monitor.dropped.nan_score == unranked
 
@@ -383,8 +384,8 @@ def test_mistakes_are_told(mistake):
     queries = {"a": TopK(k=1, window=last(count=2)), "b": TopK(k=1, window=last(count=3))}
     monitor = monitor_of(queries, "mtopmerge")
     monitor.push([1.0])
-    do, said = WRONG[mistake]
-    with pytest.raises(ValueError, match=said):
+    do, message = WRONG[mistake]
+    with pytest.raises(ValueError, match=message):
         do(monitor)
     timed = monitor_of({"a": TopK(k=1, window=last(time=5))}, "mtopmerge", delay=1)
     with pytest.raises(ValueError, match="no times"):
@@ -399,10 +400,10 @@ def test_mistakes_are_told(mistake):
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_k_may_be_larger_than_anything(algorithm):
     for k in (2**31, 2**40):
-        found = told(
+        windows = by_query(
             [monitor_of({"a": TopK(k=k, window=last(count=5))}, algorithm).push([3.0] * 10)]
         )
-        assert [len(window) for window in found["a"]] == [5, 5]
+        assert [len(window) for window in windows["a"]] == [5, 5]
     if algorithm != "independent":  # MinTopk makes room for k rows
         monitor = monitor_of({"a": TopK(k=2**20, window=last(time=5))}, algorithm)
         monitor.push([1.0, 2.0, 3.0], times=[0, 1, 9])
@@ -415,8 +416,34 @@ def test_long_sparse_streams_take_no_more_room_than_their_answers():
     queries = {f"q{i}": TopK(k=1000, window=last(time=3600 * (i + 1), slide=60)) for i in range(6)}
     monitor = monitor_of(queries, "mtopmerge")
     times = np.arange(rows) * 788
-    found = monitor.push(np.random.default_rng(0).random(rows), times=times, watermark=788 * rows)
-    assert 6 * rows * 788 / 60 * 0.99 < len(found) < 6 * rows * 788 / 60 * 1.01
+    windows = monitor.push(np.random.default_rng(0).random(rows), times=times, watermark=788 * rows)
+    assert 6 * rows * 788 / 60 * 0.99 < len(windows) < 6 * rows * 788 / 60 * 1.01
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_a_schedule_saves_and_restores_itself(counted):
+    chance = random.Random(21)
+    queries = list(some_queries(chance, counted).values())
+    places = np.arange(120) if counted else np.cumsum(np.arange(120) % 7)
+    schedules = [Schedule(counted, farewell=True) for _ in range(2)]
+    for schedule in schedules:
+        for number, query in enumerate(queries):
+            schedule.add(number, query)
+    first, second = schedules
+    first.cut(places[:70], int(places[70]))
+    header, arrays = first.saved()
+    second.restored(header, {name: array.copy() for name, array in arrays.items()})
+    assert second.state_bytes() == first.state_bytes() > 0
+    for pieces in [
+        [schedule.pause() for schedule in schedules],
+        [schedule.cut(places[70:], int(places[-1]) + 1) for schedule in schedules],
+    ]:
+        one, other = pieces
+        assert one.closed == other.closed
+        for column, same_column in zip(
+            (*one.open, *one.due, one.upto), (*other.open, *other.due, other.upto), strict=True
+        ):
+            assert column.tolist() == same_column.tolist()
 
 
 def test_pieces_do_not_show(monkeypatch):
@@ -465,10 +492,10 @@ def test_waiting_rows_are_pruned_and_late_queries_know_it():
     assert len(monitor._inlet.waiting) < 100
     assert monitor.add("b", TopK(k=9, window=last(time=50, slide=50))) == (600, 650)
     monitor.push([0.5], times=[620])
-    found = told([monitor.finish()])
+    windows = by_query([monitor.finish()])
     wanted = time_windows([*scores.tolist(), 0.5], [*times.tolist(), 620], 60, 30, 2)
-    same(answers(found["a"]), wanted)
-    assert [(w.start, w.id.tolist()) for w in found["b"]] == [(600, [200_000])]
+    same(answers(windows["a"]), wanted)
+    assert [(w.start, w.id.tolist()) for w in windows["b"]] == [(600, [200_000])]
 
 
 def test_numbers_of_queries_that_are_gone_are_used_again():
@@ -489,5 +516,6 @@ def test_offsets_far_beyond_a_slide():
         monitor.push([1.0, 2.0], times=[0, 9])
         near = offset % 3
         same(
-            answers(told([monitor.finish()])["a"]), time_windows([1.0, 2.0], [0, 9], 7, 3, 1, near)
+            answers(by_query([monitor.finish()])["a"]),
+            time_windows([1.0, 2.0], [0, 9], 7, 3, 1, near),
         )

@@ -81,18 +81,18 @@ def test_what_is_wrong_is_told_with_the_file(text, tmp_path):
 def test_other_mistakes_are_told(tmp_path):
     with pytest.raises(QueryError, match="there is no file"):
         Workload.from_csv(tmp_path / "none.csv")
-    for text, said in {
+    for text, message in {
         "{": "is not YAML",
         "7": "no list of queries",
         "[7]": "query 1 is 7",
     }.items():
         (tmp_path / "q.yaml").write_text(text)
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(QueryError, match=message):
             Workload.from_yaml(tmp_path / "q.yaml")
     query = TopK(k=1, window=last(count=5))
     with pytest.raises(QueryError, match="records are 5"):
         Workload.of(5)
-    for queries, by, said in [
+    for queries, by, message in [
         ({"a": query}, None, "by is None"),
         ({"a": query}, {"a": 5}, "ranks by 5"),
         ({}, {}, "at least one"),
@@ -102,7 +102,7 @@ def test_other_mistakes_are_told(tmp_path):
         ({"a": query, "b": TopK(1, last(count=5), "changes")}, {}, "emits 'all', 'b' 'changes'"),
         ({"a": query}, {"z": "price"}, "by names a score for 'z'"),
     ]:
-        with pytest.raises(QueryError, match=said):
+        with pytest.raises(QueryError, match=message):
             Workload(queries, by)
 
 

@@ -27,7 +27,7 @@ class Out(NamedTuple):
 
 
 class Emission(NamedTuple):
-    """What emission remembers: the ranking last reported, and ``changes`` (one element, 0 or 1)."""
+    """The ranking reported last, and whether to report ``changes`` (one element, 0 or 1)."""
 
     reported: Ranked
     changes: Ints
@@ -64,14 +64,14 @@ def short_of_room(target: Out, k: int, changes: bool) -> bool:
 
 def roomier_out(target: Out, k: int) -> Out:
     """The same answers with room for more reports of changes."""
-    held = len(target.rows.score)
-    more = held + 2 * k
+    room = len(target.rows.score)
+    more = room + 2 * k
 
     def longer(array: Ints) -> Ints:
         return np.concatenate([array, np.empty(more, array.dtype)])
 
     return Out(
-        roomier(target.rows, held + more), longer(target.rank), longer(target.previous), target.upto
+        roomier(target.rows, room + more), longer(target.rank), longer(target.previous), target.upto
     )
 
 
@@ -79,8 +79,8 @@ def roomier_out(target: Out, k: int) -> Out:
 def report(target: Out, step: int, best: Ranked, k: int, memory: Emission, dirty: bool) -> None:
     """Report the first ``k`` of ``best`` as the window of this step.
 
-    ``dirty`` says whether the ranking may differ from the one reported before. The caller has made
-    sure of room, see :func:`lacks_room`. O(k); O(1) for changes when nothing changed.
+    ``dirty`` says whether the ranking may differ from the one reported before. The caller has
+    checked for room, see :func:`lacks_room`. O(k); O(1) for changes when nothing changed.
     """
     if memory.changes[0] == 0:
         report_whole(target, step, best, k)

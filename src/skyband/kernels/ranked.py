@@ -17,7 +17,7 @@ from skyband.order import Floats, Ints
 class Ranked(NamedTuple):
     """Objects in rank order: scores descending, and of equal scores the newer first.
 
-    ``size[0]`` is their number; what stands behind it in that array is scratch.
+    ``size[0]`` is their number; the rest of that array is scratch for sorting.
     """
 
     score: Floats
@@ -25,7 +25,7 @@ class Ranked(NamedTuple):
     size: Ints
 
 
-_STACK = 128  # numbers that sorting may need to remember, behind the size
+_STACK = 128  # slots behind the size that sorting uses as its stack
 
 
 def ranked(capacity: int) -> Ranked:
@@ -36,11 +36,11 @@ def ranked(capacity: int) -> Ranked:
 
 def roomier(items: Ranked, capacity: int) -> Ranked:
     """The same list with room for at least ``capacity`` objects."""
-    held = len(items.score)
-    if capacity <= held:
+    room = len(items.score)
+    if capacity <= room:
         return items
     score, seq = np.zeros(capacity), np.zeros(capacity, np.int64)
-    score[:held], seq[:held] = items.score, items.seq
+    score[:room], seq[:room] = items.score, items.seq
     return Ranked(score, seq, items.size)
 
 
@@ -67,7 +67,8 @@ def place_of(items: Ranked, score: float, seq: int) -> int:
 def drop_older(items: Ranked, first: int) -> int:
     """Remove objects numbered below ``first``; return the smallest number left. O(size).
 
-    Most often none or just the best are gone: both are seen without a branch per object.
+    Most often no object, or only the best ones, are older: a count without a branch per object
+    tells, and then no object or one run of objects moves.
     """
     size = items.size[0]
     seqs = items.seq[:size]
@@ -119,7 +120,7 @@ def copy_best(source: Ranked, limit: int, target: Ranked) -> None:
 
 @lean
 def merge_best(one: Ranked, two: Ranked, limit: int, target: Ranked) -> None:
-    """Make ``target`` the best ``limit`` objects of two lists. O(limit), a copy if they part."""
+    """Make ``target`` the best ``limit`` objects of two lists. O(limit)."""
     size_one, size_two = one.size[0], two.size[0]
     i, j, at = 0, 0, 0
     while at < limit and i < size_one and j < size_two:
@@ -157,14 +158,14 @@ def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
     if size == 0 or better(
         items.score[size - 1], items.seq[size - 1], extra.score[0], extra.seq[0]
     ):
-        more = max(min(more, limit - size), 0)  # behind all: no object moves
+        more = max(min(more, limit - size), 0)  # all rank behind the list: no object moves
         copy_run(extra, 0, items, size, more)
         items.size[0] = size + more
         return more
     if more <= limit and better(
         extra.score[more - 1], extra.seq[more - 1], items.score[0], items.seq[0]
     ):
-        size = min(size, limit - more)  # before all: the list moves as one
+        size = min(size, limit - more)  # all rank before the list: it moves as one run
         for at in range(size - 1, -1, -1):
             items.score[at + more] = items.score[at]
             items.seq[at + more] = items.seq[at]
@@ -203,7 +204,7 @@ def absorb(items: Ranked, extra: Ranked, limit: int) -> int:
 
 @lean
 def rank(items: Ranked) -> None:
-    """Put the list in rank order. O(size log size); O(size) if it is one run, up or down."""
+    """Put the list in rank order. O(size log size); O(size) if sorted, either way."""
     size = items.size[0]
     score, seq = items.score, items.seq
     down = True

@@ -13,13 +13,18 @@ from numpy.typing import NDArray
 
 from skyband.kernels.jit import lean
 from skyband.kernels.ranked import better
+from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 
 LEVELS = 8  # a quarter of the nodes reach each next level: enough for 4**8 objects and more
 
 
 class SkipList(NamedTuple):
-    """Nodes as parallel arrays; ``numbers``: size, first free node, nodes used, random state."""
+    """Nodes as parallel arrays.
+
+    ``now``  objects in the list (``count``), first free node (``free``, 0: none), nodes used at
+             least once (``used``), state of the random generator (``random``)
+    """
 
     score: Floats
     seq: Ints
@@ -27,11 +32,11 @@ class SkipList(NamedTuple):
     before: Ints  # the previous node on level 0
     height: Ints
     last: Ints  # per level: its last node
-    path: Ints  # scratch: predecessors found by the latest search
-    numbers: Ints
+    path: Ints  # scratch, per level: the last node before the object that was searched for
+    now: Record
 
 
-SIZE, FREE, USED, RANDOM = 0, 1, 2, 3
+_NOW = fields("count", "free", "used", "random")
 
 
 def skiplist(capacity: int) -> SkipList:
@@ -45,14 +50,14 @@ def skiplist(capacity: int) -> SkipList:
         np.full(room, LEVELS, np.int64),
         np.zeros(LEVELS, np.int64),
         np.zeros(LEVELS, np.int64),
-        np.array([0, 0, 1, 0x2545F4914F6CDD1D], np.int64),
+        record(_NOW, used=1, random=0x2545F4914F6CDD1D),
     )
 
 
 def with_room(items: SkipList) -> SkipList:
     """The same list with room for half as many objects more."""
-    held = len(items.score)
-    room = held + max(held // 2, 16)
+    before = len(items.score)
+    room = before + max(before // 2, 16)
 
     def longer(array: NDArray[Any], per_node: int = 1) -> NDArray[Any]:
         larger = np.zeros(room * per_node, array.dtype)
@@ -71,7 +76,7 @@ def with_room(items: SkipList) -> SkipList:
 @lean
 def room_left(items: SkipList) -> int:
     """How many objects can be linked before nodes run out."""
-    return len(items.score) - 1 - items.numbers[SIZE]
+    return len(items.score) - 1 - items.now[0].count
 
 
 @lean
@@ -90,9 +95,9 @@ def _search(items: SkipList, score: float, seq: int) -> None:
 def link(items: SkipList, score: float, seq: int) -> int:
     """Insert an object; return its node. O(log size); O(1) at either end of the list.
 
-    The caller has made sure of room, see :func:`room_left`.
+    The caller has checked for room, see :func:`room_left`.
     """
-    numbers, path = items.numbers, items.path
+    now, path = items.now[0], items.path
     tail = items.last[0]
     first = items.after[0]
     if tail == 0 or better(items.score[tail], items.seq[tail], score, seq):
@@ -103,13 +108,13 @@ def link(items: SkipList, score: float, seq: int) -> int:
             path[level] = 0
     else:
         _search(items, score, seq)
-    node = numbers[FREE]
+    node = now.free
     if node != 0:
-        numbers[FREE] = items.before[node]
+        now.free = items.before[node]
     else:
-        node = numbers[USED]
-        numbers[USED] = node + 1
-    height = _draw(numbers)
+        node = now.used
+        now.used = node + 1
+    height = _draw(now)
     items.score[node] = score
     items.seq[node] = seq
     items.height[node] = height
@@ -123,7 +128,7 @@ def link(items: SkipList, score: float, seq: int) -> int:
             items.last[level] = node
         elif level == 0:
             items.before[following] = node
-    numbers[SIZE] += 1
+    now.count += 1
     return node
 
 
@@ -143,19 +148,20 @@ def unlink(items: SkipList, node: int) -> None:
             items.last[level] = previous
         elif level == 0:
             items.before[following] = previous
-    items.before[node] = items.numbers[FREE]
-    items.numbers[FREE] = node
-    items.numbers[SIZE] -= 1
+    now = items.now[0]
+    items.before[node] = now.free  # free nodes are chained by this link
+    now.free = node
+    now.count -= 1
 
 
 @lean
-def _draw(numbers: Ints) -> int:
+def _draw(now: np.record) -> int:
     """A height, geometric with ratio 1/4, from a 64 bit xorshift generator."""
-    state = numbers[RANDOM]
+    state = now.random
     state ^= state << 13
     state ^= (state >> 7) & 0x01FFFFFFFFFFFFFF
     state ^= state << 17
-    numbers[RANDOM] = state
+    now.random = state
     height = 1
     bits = (state >> 20) & 0xFFFFFFFF
     while height < LEVELS and bits & 3 == 0:

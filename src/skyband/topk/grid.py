@@ -24,7 +24,7 @@ _SAMPLE = 1024  # objects whose percentiles decide where an axis begins and ends
 _FARTHEST = 1e307  # an axis ends here at the latest: its length must not overflow
 _SHORTEST = 1e-290  # an axis below this length is one slice: its inverse must not overflow
 _PATIENCE = 4  # wasted reads, in windows, that pay for a new layout
-_EASY = 4  # reads per object asked for that are not called waste
+_EASY = 4  # reads per object of the answer that do not count as waste
 _NO_LAYOUT = 1 << 62  # waste of a grid that was never laid out
 
 
@@ -200,7 +200,7 @@ def scan(items: Grid, limit: int, best: Ranked, room: Scratch, work: Ints) -> No
 
 @lean
 def _settle(best: Ranked, extra: Ranked, limit: int) -> float:
-    """Merge what was gathered; return the score below which nothing can enter any more."""
+    """Merge the objects gathered in ``extra``; return the score below which no other can enter."""
     if extra.size[0] > 0:
         rank(extra)
         absorb(best, extra, limit)
@@ -281,7 +281,7 @@ def _raise_top(items: Grid, axis: int, here: int, x: float) -> None:
 
 @entry
 def wants_layout(items: Grid) -> bool:
-    """Whether the window begins to slide, or scans have read enough in vain to pay for a layout."""
+    """Whether the window begins to slide, or scans have wasted more reads than a layout costs."""
     low, high = items.raw.bounds[0], items.raw.bounds[1]
     return bool(0 < low < high and items.waste[0] > _PATIENCE * (high - low))
 
@@ -335,8 +335,8 @@ def _link_all(items: Grid) -> None:
 def _ends(terms: Floats) -> tuple[float, float]:
     """Where an axis should begin and end: at the extremes, or before them if those are far out.
 
-    What lies beyond the 1st or 99th percentile by more than their distance from the median counts
-    as far out: it would leave everybody else in a handful of slices.
+    Terms beyond the 1st or 99th percentile by more than its distance from the median count as far
+    out: an axis that reached to them would have all other objects in a handful of slices.
     """
     finite = terms[np.abs(terms) <= _FARTHEST]
     if not len(finite):
@@ -358,20 +358,20 @@ def window_of(items: Grid) -> Ints:
 def check_grid(items: Grid, alive: Mapping[int, float]) -> None:
     """Assert that the cells hold the objects alive, each once, none above its cell's bound."""
     first, mask = int(items.raw.bounds[0]), int(items.raw.mask[0])
-    found: dict[int, float] = {}
+    scores: dict[int, float] = {}
     for cell, newest in enumerate(items.newest.tolist()):
         at = np.array(np.unravel_index(cell, items.side.tolist()), np.int64)
         tops = [float(items.top[axis, here]) for axis, here in enumerate(at)]
         bound, seq = sum(tops[1:], tops[0]), newest
         while seq >= first:
             score, older = float(items.raw.score[seq & mask]), int(items.older[seq & mask])
-            assert seq not in found, "an object is in two cells"
+            assert seq not in scores, "an object is in two cells"
             assert older < seq, "a cell is not newest first"
             assert not score > bound, "an object is above the bound of its cell"
             assert all(at <= items.ceiling), "an object is above the ceiling"
-            found[seq] = score
+            scores[seq] = score
             seq = older
-    assert found == dict(alive), "the grid is not the window"
+    assert scores == dict(alive), "the grid is not the window"
     for axis, side in enumerate(items.side.tolist()):
         top = items.top[axis, :side]
         assert all(top[:-1] <= top[1:]), "the bounds fall along an axis"

@@ -14,6 +14,7 @@ from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, ranked, roomier
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 
@@ -25,17 +26,17 @@ class State(NamedTuple):
     dominators: Ints
     memory: Emission
     work: Ints
-    numbers: Ints  # k, lower bound of the oldest object's number
+    now: Record  # k; a lower bound of the sequence numbers in the band (oldest)
 
 
-_K, _OLDEST = 0, 1
+_NOW = fields("k", "oldest")
 
 
 class KSkyband(Algorithm):
     """Maintains the k-skyband of the window in rank order, with dominance counters.
 
-    An object dominates another that ranks behind it and arrived earlier. Whoever is dominated by k
-    objects can never be an answer again.
+    An object dominates another that ranks behind it and arrived earlier. An object with k
+    dominators can never be an answer again.
 
     Invariants: (1) the band is in rank order; (2) it holds exactly the objects of the window with
     fewer than k dominators; (3) each counter is the exact number of dominators.
@@ -59,7 +60,7 @@ class KSkyband(Algorithm):
             np.zeros(2 * min(setting.k, 1024), np.int64),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k, 0], np.int64),
+            record(_NOW, k=setting.k),
         )
 
     @override
@@ -101,7 +102,8 @@ class KSkyband(Algorithm):
 @entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out."""
-    k, work, band = state.numbers[_K], state.work, state.band
+    now, work, band = state.now[0], state.work, state.band
+    k = now.k
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
     while step < len(steps.stop):
@@ -110,7 +112,7 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
             return step
         if lacks_room(target, k, state.memory):
             return step
-        if state.numbers[_OLDEST] < first and _expire(state, first, k):
+        if now.oldest < first and _expire(state, first, k):
             dirty = True
         for at in range(position, stop):
             if scores[at] == scores[at]:
@@ -130,7 +132,10 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
 
 @lean
 def _insert(state: State, score: float, seq: int, k: int) -> int:
-    """Put a new object in its place; count it against all behind it, drop who reaches k."""
+    """Insert a new object, which dominates all that rank behind it; return its place.
+
+    Drops the objects that have k dominators now. O(log size + objects behind).
+    """
     band, dominators = state.band, state.dominators
     size = band.size[0]
     low, high = 0, size
@@ -141,7 +146,7 @@ def _insert(state: State, score: float, seq: int, k: int) -> int:
         else:
             high = middle
     place = low
-    # walk the tail once: what stays moves right by one until the first object is dropped
+    # one pass over the tail: objects move right by one until the first is dropped
     moving_score, moving_seq, moving_count = score, seq, 0
     at, to = place, place
     while at < size:
@@ -159,7 +164,7 @@ def _insert(state: State, score: float, seq: int, k: int) -> int:
         band.seq[to] = moving_seq
         dominators[to] = moving_count
         to += 1
-    while at < size:  # behind a dropped object nothing moves right any more
+    while at < size:  # behind a dropped object the others move left, or stay
         count = dominators[at] + 1
         if count < k:
             band.score[to] = band.score[at]
@@ -175,7 +180,7 @@ def _insert(state: State, score: float, seq: int, k: int) -> int:
 
 @lean
 def _expire(state: State, first: int, k: int) -> bool:
-    """Drop expired objects; tell whether one of the k best was among them."""
+    """Drop expired objects; return whether one of the k best was among them."""
     band, dominators = state.band, state.dominators
     kept = 0
     hit = False
@@ -191,5 +196,5 @@ def _expire(state: State, first: int, k: int) -> bool:
         dominators[kept] = dominators[at]
         kept += 1
     band.size[0] = kept
-    state.numbers[_OLDEST] = oldest if kept else first
+    state.now[0].oldest = oldest if kept else first
     return hit

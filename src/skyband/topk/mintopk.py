@@ -15,22 +15,19 @@ from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, ranked
-from skyband.kernels.skiplist import (
-    LEVELS,
-    SIZE,
-    SkipList,
-    link,
-    room_left,
-    skiplist,
-    unlink,
-    with_room,
-)
+from skyband.kernels.records import Record, fields, record
+from skyband.kernels.skiplist import LEVELS, SkipList, link, room_left, skiplist, unlink, with_room
 from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints
 
 
 class State(NamedTuple):
-    """The list, the window marks of its nodes, and per open window its pointer and counter."""
+    """The list, the window marks of its nodes, and per open window its pointer and counter.
+
+    ``now``  ``k``; slides in a window (``span``); open windows that there is room for (``slots``);
+             the current window (``window``); whether its answer may have changed (``dirty``); row
+             of the batch at which to go on after room ran out (``resume``, 0: at the step's first)
+    """
 
     items: SkipList
     start: Ints  # node: first window in which it is predicted (start_w)
@@ -40,10 +37,10 @@ class State(NamedTuple):
     best: Ranked
     memory: Emission
     work: Ints
-    numbers: Ints
+    now: Record
 
 
-_K, _SPAN, _SLOTS, _WINDOW, _DIRTY, _RESUME = 0, 1, 2, 3, 4, 5
+_NOW = fields("k", "span", "slots", "window", "dirty", "resume")
 
 
 class MinTopk(Algorithm):
@@ -90,7 +87,7 @@ class MinTopk(Algorithm):
             ranked(min(setting.k, setting.size) if setting.counted else setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k, setting.span, slots, 0, 1, 0], np.int64),
+            record(_NOW, k=setting.k, span=setting.span, slots=slots, dirty=1),
         )
 
     @override
@@ -123,22 +120,23 @@ class MinTopk(Algorithm):
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         state = self.state
-        k, span, slots, window = (int(number) for number in state.numbers[:4])
+        now = state.now[0]
+        k, slots = now.k, now.slots
         nodes = self._nodes()
         items = [(float(state.items.score[node]), int(state.items.seq[node])) for node in nodes]
         assert items == sorted(items, reverse=True), "1: the list is not in rank order"
-        assert len(nodes) == state.items.numbers[SIZE]
+        assert len(nodes) == state.items.now[0].count
         predicted: set[int] = set()
-        for future in range(window, window + span + 1):
-            now = [n for n in nodes if state.start[n] <= future <= state.end[n]]
-            predicted.update(now)
+        for future in range(now.window, now.window + now.span + 1):
+            members = [n for n in nodes if state.start[n] <= future <= state.end[n]]
+            predicted.update(members)
             slot = future % slots
-            assert len(now) == state.filled[slot] <= k, "3: a window's counter is off"
-            if now:
-                assert state.lowest[slot] == now[-1], "3: a lower bound pointer is off"
+            assert len(members) == state.filled[slot] <= k, "3: a window's counter is off"
+            if members:
+                assert state.lowest[slot] == members[-1], "3: a lower bound pointer is off"
             # an object that is not predicted has k better ones, or does not live that long
-            if len(now) < k:
-                assert all(n in now for n in nodes if state.end[n] >= future)
+            if len(members) < k:
+                assert all(n in members for n in nodes if state.end[n] >= future)
         assert predicted == set(nodes), "2: the list holds more than the predicted results"
         head = [seq for _, seq in items[:k]]
         assert head == best_of(alive, k), "4: the head of the list is not the answer"
@@ -148,20 +146,20 @@ class MinTopk(Algorithm):
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step in which room ran out.
 
-    Nodes may run out in the middle of a step: where to go on is left in the numbers.
+    Nodes may run out in the middle of a step: ``resume`` tells the next call where to go on.
     """
-    numbers, items = state.numbers, state.items
-    k, span, slots = numbers[_K], numbers[_SPAN], numbers[_SLOTS]
+    now, items = state.now[0], state.items
+    k, span, slots = now.k, now.span, now.slots
     position = steps.stop[step - 1] if step > 0 else 0
-    if numbers[_RESUME] > position:
-        position = numbers[_RESUME]
-    numbers[_RESUME] = 0
-    numbers[_DIRTY] = 1
+    if now.resume > position:
+        position = now.resume
+    now.resume = 0
+    now.dirty = 1
     while step < len(steps.stop):
         window, stop = steps.window[step], steps.stop[step]
         if lacks_room(target, k, state.memory):
             return step
-        if window != numbers[_WINDOW]:
+        if window != now.window:
             _purge(state, window)
         split, base = steps.split[step], steps.base[0]
         final = window - 1 + span + (1 if position > split else 0)
@@ -177,18 +175,18 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
             ):
                 continue
             if room_left(items) == 0:
-                numbers[_RESUME] = at
+                now.resume = at
                 return step
             _insert(state, score, base + at, window, final)
         position = stop
         if steps.emit[step]:
-            dirty = numbers[_DIRTY] == 1
+            dirty = now.dirty == 1
             if dirty:
                 _head(state)
             report(target, step, state.best, k, state.memory, dirty)
-            numbers[_DIRTY] = 0
+            now.dirty = 0
             state.work[SLIDES] += 1
-            state.work[CANDIDATES] += items.numbers[SIZE]
+            state.work[CANDIDATES] += items.now[0].count
         else:
             skip(target, step)
         step += 1
@@ -197,9 +195,10 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
 
 @lean
 def _purge(state: State, window: int) -> None:
-    """Move on to a window: end the careers of its predecessors."""
-    items, slots = state.items, state.numbers[_SLOTS]
-    for expired in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
+    """Move on to a window: drop the objects that were predicted for no later one."""
+    now, items = state.now[0], state.items
+    slots = now.slots
+    for expired in range(now.window, min(window, now.window + slots)):
         slot = expired % slots
         node = items.after[0]
         for _ in range(state.filled[slot]):
@@ -207,17 +206,18 @@ def _purge(state: State, window: int) -> None:
             state.start[node] = max(state.start[node], expired + 1)
             if state.start[node] > state.end[node]:
                 unlink(items, node)
-                state.numbers[_DIRTY] = 1
+                now.dirty = 1
             node = following
         state.filled[slot] = 0
         state.lowest[slot] = 0
-    state.numbers[_WINDOW] = window
+    now.window = window
 
 
 @lean
 def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
     """Put a new object on the list and in the windows it enters."""
-    items, slots, k = state.items, state.numbers[_SLOTS], state.numbers[_K]
+    now, items = state.now[0], state.items
+    k, slots = now.k, now.slots
     filled, lowest = state.filled, state.lowest
     entered = final
     slot = final % slots
@@ -246,16 +246,16 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
         slot = slot + 1 if slot + 1 < slots else 0
     state.work[INSERTIONS] += 1
     if entered == window:
-        state.numbers[_DIRTY] = 1
+        now.dirty = 1
 
 
 @lean
 def _head(state: State) -> None:
     """Copy the first k objects of the list."""
-    items, best = state.items, state.best
+    items, best, k = state.items, state.best, state.now[0].k
     node = items.after[0]
     size = 0
-    while node != 0 and size < state.numbers[_K]:
+    while node != 0 and size < k:
         best.score[size] = items.score[node]
         best.seq[size] = items.seq[node]
         size += 1

@@ -15,6 +15,7 @@ from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, better, rank, ranked
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, REFERENCES, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.topk.heap import replace_worst, sift_up
@@ -27,10 +28,10 @@ class State(NamedTuple):
     best: Ranked
     memory: Emission
     work: Ints
-    numbers: Ints
+    now: Record  # k; slides in a window (span); heaps (slots); the current window
 
 
-_K, _SPAN, _SLOTS, _WINDOW = 0, 1, 2, 3
+_NOW = fields("k", "span", "slots", "window")
 
 
 class PreTopk(Algorithm):
@@ -70,23 +71,24 @@ class PreTopk(Algorithm):
             ranked(k),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([k, setting.span, slots, 0], np.int64),
+            record(_NOW, k=k, span=setting.span, slots=slots),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         return _advance(self.state, rows.score, steps, target, step)
 
-    def _held(self, slot: int) -> list[int]:
-        k = int(self.state.numbers[_K])
+    def _predicted(self, slot: int) -> list[int]:
+        """Sequence numbers of the objects in the heap of a slot."""
+        k = int(self.state.now[0].k)
         size = int(self.state.heaps.size[slot])
         return [int(seq) for seq in self.state.heaps.seq[slot * k : slot * k + size]]
 
     @override
     def kept(self) -> Ints:
-        slots = int(self.state.numbers[_SLOTS])
-        found = sorted({seq for slot in range(slots) for seq in self._held(slot)})
-        return np.array(found, np.int64)
+        slots = int(self.state.now[0].slots)
+        seqs = {seq for slot in range(slots) for seq in self._predicted(slot)}
+        return np.array(sorted(seqs), np.int64)
 
     @property
     @override
@@ -95,29 +97,30 @@ class PreTopk(Algorithm):
 
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
-        k, _, slots, window = (int(number) for number in self.state.numbers)
-        for slot in range(slots):
-            held = self._held(slot)
-            assert len(held) == len(set(held)) <= k, "1: an object is predicted twice"
-            assert set(held) <= set(alive), "1: an expired object is predicted"
-        now = self._held(window % slots)
-        assert set(now) == set(best_of(alive, k)), "1: the current window is predicted wrongly"
+        now = self.state.now[0]
+        for slot in range(now.slots):
+            seqs = self._predicted(slot)
+            assert len(seqs) == len(set(seqs)) <= now.k, "1: an object is predicted twice"
+            assert set(seqs) <= set(alive), "1: an expired object is predicted"
+        current = set(self._predicted(now.window % now.slots))
+        assert current == set(best_of(alive, now.k)), "1: the current window is predicted wrongly"
 
 
 @entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out."""
-    k, span, slots = state.numbers[_K], state.numbers[_SPAN], state.numbers[_SLOTS]
+    now = state.now[0]
+    k, span, slots = now.k, now.span, now.slots
     heaps, best = state.heaps, state.best
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
         if lacks_room(target, k, state.memory):
             return step
         window, stop = steps.window[step], steps.stop[step]
-        for old in range(state.numbers[_WINDOW], min(window, state.numbers[_WINDOW] + slots)):
+        for old in range(now.window, min(window, now.window + slots)):
             state.work[REFERENCES] -= heaps.size[old % slots]
             heaps.size[old % slots] = 0
-        state.numbers[_WINDOW] = window
+        now.window = window
         for at in range(position, stop):
             if scores[at] == scores[at]:
                 final = window - 1 + span + (1 if at >= steps.split[step] else 0)
@@ -141,7 +144,8 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
 
 @lean
 def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
-    k, slots = state.numbers[_K], state.numbers[_SLOTS]
+    """Put a new object in the heaps of the windows that it enters, the last one first."""
+    k, slots = state.now[0].k, state.now[0].slots
     heaps = state.heaps
     for future in range(final, window - 1, -1):
         slot = future % slots

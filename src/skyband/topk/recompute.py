@@ -14,6 +14,7 @@ from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 from skyband.topk.ring import AT_ONCE, Ring, fitted, held, ring, store
@@ -26,7 +27,10 @@ class State(NamedTuple):
     best: Ranked
     memory: Emission
     work: Ints
-    numbers: Ints  # k
+    now: Record
+
+
+_NOW = fields("k")
 
 
 class Recompute(Algorithm):
@@ -48,7 +52,7 @@ class Recompute(Algorithm):
             ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k], np.int64),
+            record(_NOW, k=setting.k),
         )
 
     @override
@@ -81,7 +85,7 @@ class Recompute(Algorithm):
 @entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out."""
-    k = state.numbers[0]
+    k = state.now[0].k
     raw, best = state.raw, state.best
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
@@ -106,7 +110,11 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
 
 @lean
 def _select(raw: Ring, k: int, best: Ranked) -> None:
-    """The k best of the ring, ranked: newest first, so that a threshold soon holds."""
+    """Rank the k best of the ring.
+
+    Reads the newest first: of equal scores those read later are worse, so the threshold excludes
+    them.
+    """
     best.size[0] = 0
     size = 0
     threshold = -np.inf

@@ -15,8 +15,9 @@ from skyband.engine.steps import Steps
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, place_of, rank, ranked, roomier
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
-from skyband.order import Floats, Ints
+from skyband.order import Ints
 from skyband.topk.grid import (
     Arrivals,
     Grid,
@@ -34,15 +35,20 @@ from skyband.topk.tma import roomy, view_size
 
 
 class State(NamedTuple):
-    """The window in a grid, and the skyband of its objects above the cut."""
+    """The window in a grid, and the skyband of its objects above the cut.
+
+    ``now``  ``k``; ``k_max``; a lower bound of the sequence numbers in the band (``oldest``); the
+             newest object that may be below the cut (``outside``); the object at the cut, -1 if
+             there is none (``cut_seq``), and its score, from which arrivals enter
+             (``cut_score``); whether the window has begun to slide (``slid``)
+    """
 
     cells: Grid
     band: Ranked
     dominators: Ints
     memory: Emission
     work: Ints
-    cut: Floats  # one element: the score from which arrivals enter
-    numbers: Ints
+    now: Record
 
 
 class Room(NamedTuple):
@@ -54,9 +60,7 @@ class Room(NamedTuple):
     spare: Ints
 
 
-# k, k_max, lower bound of the oldest object in the band, newest object that may be below the cut,
-# the object at the cut, whether the window has begun to slide
-_K, _LIMIT, _OLDEST, _OUTSIDE, _CUT, _SLID = 0, 1, 2, 3, 4, 5
+_NOW = fields("k", "k_max", "oldest", "outside", "cut_seq", "slid", real=("cut_score",))
 
 _CROWDED = 4  # the band is cut down when it outgrows this many times k_max
 
@@ -65,14 +69,14 @@ class SMA(Algorithm):
     """Maintains the window in a grid, and the k-skyband of its objects above a cut.
 
     The cut is the worst object of the last computation, which finds the k_max best. Arrivals from
-    the cut up enter the band and count against the members behind them; whoever k newer and better
-    ones dominate is dropped. When expiries leave fewer than k, the band is computed anew from the
-    grid, at most once per slide.
+    the cut up enter the band and dominate the objects behind them; objects with k dominators are
+    dropped. When expiries leave fewer than k, the band is computed anew from the grid, at most once
+    per slide.
 
     Invariants: (1) the cells of the grid hold exactly the objects of the window; (2) the band is in
     rank order; (3) it holds exactly the objects at or above the cut that fewer than k others
     dominate; (4) each counter is the exact number of dominators; (5) no object below the cut that
-    may be needed is newer than the mark that says so.
+    may be needed is newer than ``outside``.
 
     Complexity: O(d) per arrival with d attributes; per slide O(b + e log e + k) with b objects in
     the band and e that enter, O(k) if none does; O(1) per expiry. A computation reads the cells
@@ -98,27 +102,26 @@ class SMA(Algorithm):
     @override
     def new_state(self) -> State:
         setting = self.setting
-        limit = view_size(setting, setting.k)
+        self._k_max = view_size(setting, setting.k)
         return State(
             grid(setting.weights, setting.size if setting.counted else 1),
             ranked(1),
             np.zeros(1, np.int64),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([-np.inf]),
-            np.array([setting.k, limit, 0, -1, -1, 0], np.int64),
+            record(_NOW, k=setting.k, k_max=self._k_max, outside=-1, cut_seq=-1, cut_score=-np.inf),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
-        room = _room(self.state.cells, int(self.state.numbers[_LIMIT]))
+        room = _room(self.state.cells, self._k_max)
         return _advance(self.state, room, batch, steps, target, step)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
-        self._fit(cells, _room(cells, int(self.state.numbers[_LIMIT])))
+        self._fit(cells, _room(cells, self._k_max))
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -128,7 +131,7 @@ class SMA(Algorithm):
     def _fit(self, cells: Grid, room: Room) -> None:
         """Make room for the largest band before it is cut down, and what is about to enter it."""
         state = self.state
-        most = _CROWDED * int(state.numbers[_LIMIT]) + len(room.among)
+        most = _CROWDED * self._k_max + len(room.among)
         need = min(most, len(cells.raw.score))
         more = max(0, need - len(state.dominators))
         self.state = state._replace(
@@ -148,7 +151,7 @@ class SMA(Algorithm):
 
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
-        state, k = self.state, self.setting.k
+        state, now, k = self.state, self.state.now[0], self.setting.k
         check_grid(state.cells, alive)  # 1
         size = int(state.band.size[0])
         band = list(
@@ -160,20 +163,20 @@ class SMA(Algorithm):
             at = bisect_left(newer, alive[seq])
             dominators[seq] = len(newer) - at
             newer.insert(at, alive[seq])
-        cut = (float(state.cut[0]), int(state.numbers[_CUT]))
+        cut = (float(now.cut_score), int(now.cut_seq))
         needed = {seq for seq in alive if dominators[seq] < k}
         above = {seq for seq in needed if (alive[seq], seq) >= cut}
         assert {seq for _, seq in band} == above, "3: the band is not the skyband above the cut"
         for (score, seq), count in zip(band, state.dominators[:size].tolist(), strict=True):
             assert alive[seq] == score, "3: a score is off"
             assert count == dominators[seq], "4: a dominance counter is off"
-        assert max(needed - above, default=-1) <= state.numbers[_OUTSIDE], "5: the mark is off"
+        assert max(needed - above, default=-1) <= now.outside, "5: the mark is off"
 
 
-def _room(cells: Grid, limit: int) -> Room:
-    shared = scratch(cells, limit)
+def _room(cells: Grid, k_max: int) -> Room:
+    shared = scratch(cells, k_max)
     fresh = len(shared.fresh.score)
-    most = max(fresh, min(limit, len(cells.raw.score)))
+    most = max(fresh, min(k_max, len(cells.raw.score)))
     return Room(
         shared, np.empty(fresh, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
     )
@@ -183,10 +186,10 @@ def _room(cells: Grid, limit: int) -> Room:
 def _advance(
     state: State, room: Room, batch: Arrivals, steps: Steps, target: Out, step: int
 ) -> int:
-    """Take in a batch from a step on; return the step before which to see to room and grid."""
-    cells, band, numbers, work = state.cells, state.band, state.numbers, state.work
-    fresh, cut, scores = room.shared.fresh, state.cut, batch.score
-    k = numbers[_K]
+    """Take in a batch from a step on; return the step before which room or a layout is needed."""
+    now, cells, band, work = state.now[0], state.cells, state.band, state.work
+    fresh, scores = room.shared.fresh, batch.score
+    k = now.k
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
     while step < len(steps.stop):
@@ -194,11 +197,11 @@ def _advance(
         cells.raw.bounds[0] = max(cells.raw.bounds[0], first)
         if lacks_room(target, k, state.memory) or wants_layout(cells):
             return step
-        if numbers[_OLDEST] < first:
-            dirty = _expire(band, state.dominators, numbers, first) or dirty
+        if now.oldest < first:
+            dirty = _expire(band, state.dominators, now, first) or dirty
         insert(cells, batch, position, stop)
         for at in range(position, stop):
-            if scores[at] >= cut[0]:
+            if scores[at] >= now.cut_score:
                 count = fresh.size[0]
                 fresh.score[count] = scores[at]
                 fresh.seq[count] = steps.base[0] + at
@@ -206,7 +209,7 @@ def _advance(
                 if count + 1 == len(fresh.score):
                     dirty = _enter(state, room) or dirty
             elif scores[at] == scores[at]:
-                numbers[_OUTSIDE] = steps.base[0] + at
+                now.outside = steps.base[0] + at
         if fresh.size[0] > 0:
             dirty = _enter(state, room) or dirty
         position = stop
@@ -214,13 +217,13 @@ def _advance(
             skip(target, step)
             step += 1
             continue
-        if band.size[0] < k and numbers[_OUTSIDE] >= first:
+        if band.size[0] < k and now.outside >= first:
             _compute(state, room)
             dirty = True
-        elif numbers[_SLID] == 0 and first > 0:
+        elif now.slid == 0 and first > 0:
             _cut_down(state)
         if first > 0:
-            numbers[_SLID] = 1
+            now.slid = 1
         work[SLIDES] += 1
         work[CANDIDATES] += band.size[0]
         report(target, step, band, k, state.memory, dirty)
@@ -231,12 +234,13 @@ def _advance(
 
 @lean
 def _enter(state: State, room: Room) -> bool:
-    """Merge arrivals into the band and count who dominates whom; tell if the k best changed.
+    """Merge arrivals into the band, update counters, return whether the k best changed.
 
-    Arrivals are newer than every member, so each dominates all members that it does not rank
+    Arrivals are newer than every object of the band, so each dominates all that it does not rank
     behind.
     """
-    band, dominators, k = state.band, state.dominators, state.numbers[_K]
+    now, band, dominators = state.now[0], state.band, state.dominators
+    k = now.k
     fresh, among = room.shared.fresh, room.among
     rank(fresh)
     size, more = band.size[0], fresh.size[0]
@@ -277,7 +281,7 @@ def _enter(state: State, room: Room) -> bool:
     fresh.size[0] = 0
     state.work[INSERTIONS] += more
     state.work[DELETIONS] += size + more - band.size[0]
-    if band.size[0] > _CROWDED * state.numbers[_LIMIT]:
+    if band.size[0] > _CROWDED * now.k_max:
         _cut_down(state)
     return bool(place < k)
 
@@ -285,16 +289,16 @@ def _enter(state: State, room: Room) -> bool:
 @lean
 def _compute(state: State, room: Room) -> None:
     """Make the band the skyband of the k_max best of the window, and move the cut there."""
-    band, dominators, numbers = state.band, state.dominators, state.numbers
-    k, limit, bounds = numbers[_K], numbers[_LIMIT], state.cells.raw.bounds
+    now, band, dominators = state.now[0], state.band, state.dominators
+    k, k_max = now.k, now.k_max
     before = band.size[0]
-    scan(state.cells, limit, band, room.shared, state.work)
+    scan(state.cells, k_max, band, room.shared, state.work)
     size = band.size[0]
-    if size == limit:
-        state.cut[0], numbers[_CUT] = band.score[size - 1], band.seq[size - 1]
-    else:  # these are all there are
-        state.cut[0], numbers[_CUT] = -np.inf, -1
-        numbers[_OUTSIDE] = -1
+    if size == k_max:
+        now.cut_score, now.cut_seq = band.score[size - 1], band.seq[size - 1]
+    else:  # these are all objects of the window
+        now.cut_score, now.cut_seq = -np.inf, -1
+        now.outside = -1
     _count_newer(band.seq, size, dominators, room)
     kept = 0
     for at in range(size):
@@ -304,29 +308,32 @@ def _compute(state: State, room: Room) -> None:
             dominators[kept] = dominators[at]
             kept += 1
     band.size[0] = kept
-    numbers[_OLDEST] = bounds[0]
+    now.oldest = state.cells.raw.bounds[0]
     state.work[INSERTIONS] += kept - before
 
 
 @lean
 def _cut_down(state: State) -> None:
-    """Raise the cut to the k_max-th member of the band: dominators of the rest are above it too."""
-    band, numbers = state.band, state.numbers
-    size, limit = band.size[0], numbers[_LIMIT]
-    if size < limit:
+    """Raise the cut to the k_max-th object of the band.
+
+    The counters stay exact: dominators of the objects that are left rank before them.
+    """
+    now, band = state.now[0], state.band
+    size, k_max = band.size[0], now.k_max
+    if size < k_max:
         return
-    state.cut[0], numbers[_CUT] = band.score[limit - 1], band.seq[limit - 1]
-    band.size[0] = limit
-    numbers[_OUTSIDE] = state.cells.raw.bounds[1] - 1
-    state.work[DELETIONS] += size - limit
+    now.cut_score, now.cut_seq = band.score[k_max - 1], band.seq[k_max - 1]
+    band.size[0] = k_max
+    now.outside = state.cells.raw.bounds[1] - 1
+    state.work[DELETIONS] += size - k_max
 
 
 @lean
 def _count_newer(seq: Ints, size: int, count: Ints, room: Room) -> None:
-    """For each object of a ranked list: how many before it are newer, its dominators.
+    """Count, for each object of a ranked list, its dominators: the newer ones before it.
 
-    Merges ever longer runs, newest first; whoever is taken from the right run is dominated by what
-    was taken from the left run already. O(size log size).
+    A merge sort by age, newest first: an object taken from the right run is dominated by those
+    taken from the left run before it. O(size log size).
     """
     order, spare = room.order, room.spare
     for at in range(size):
@@ -350,15 +357,15 @@ def _count_newer(seq: Ints, size: int, count: Ints, room: Room) -> None:
 
 
 @lean
-def _expire(band: Ranked, dominators: Ints, numbers: Ints, first: int) -> bool:
-    """Drop expired objects, which dominate nobody; tell if one of the k best was among them."""
+def _expire(band: Ranked, dominators: Ints, now: np.record, first: int) -> bool:
+    """Drop expired objects, which dominate no other; return whether a k best was among them."""
     kept = 0
     hit = False
     oldest = 1 << 62
     for at in range(band.size[0]):
         seq = band.seq[at]
         if seq < first:
-            hit = hit or at < numbers[_K]
+            hit = hit or at < now.k
             continue
         oldest = min(oldest, seq)
         band.score[kept] = band.score[at]
@@ -366,5 +373,5 @@ def _expire(band: Ranked, dominators: Ints, numbers: Ints, first: int) -> bool:
         dominators[kept] = dominators[at]
         kept += 1
     band.size[0] = kept
-    numbers[_OLDEST] = oldest if kept else first
+    now.oldest = oldest if kept else first
     return hit

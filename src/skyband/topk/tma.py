@@ -15,6 +15,7 @@ from skyband.errors import QueryError
 from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Ints
 from skyband.topk.grid import (
@@ -34,17 +35,20 @@ from skyband.topk.grid import (
 
 
 class State(NamedTuple):
-    """The window in a grid, and the view of its best."""
+    """The window in a grid, and the view of its best.
+
+    ``now``  ``k``; ``k_max``; a lower bound of the sequence numbers in the view (``oldest``); the
+             newest object that may be outside of it (``outside``)
+    """
 
     cells: Grid
     best: Ranked  # the view
     memory: Emission
     work: Ints
-    numbers: Ints
+    now: Record
 
 
-# k, k_max, lower bound of the oldest object in the view, newest object that may be outside of it
-_K, _LIMIT, _OLDEST, _OUTSIDE = 0, 1, 2, 3
+_NOW = fields("k", "k_max", "oldest", "outside")
 
 
 class TMA(Algorithm):
@@ -55,7 +59,7 @@ class TMA(Algorithm):
 
     Invariants: (1) the cells of the grid hold exactly the objects of the window; (2) the view is in
     rank order and holds exactly the best of the window, k_max at most; (3) no object outside the
-    view is newer than the mark that says so.
+    view is newer than ``outside``.
 
     Complexity: O(d) per arrival with d attributes, O(log k_max) amortised more if it enters the
     view, O(1) per expiry, O(k) per slide; a computation reads the cells that can hold one of the
@@ -81,26 +85,25 @@ class TMA(Algorithm):
     @override
     def new_state(self) -> State:
         setting = self.setting
-        limit = view_size(setting, 2 * setting.k)
+        self._k_max = view_size(setting, 2 * setting.k)
         return State(
             grid(setting.weights, setting.size if setting.counted else 1),
-            ranked(min(limit, 1024)),
+            ranked(min(self._k_max, 1024)),
             emission(setting.k, setting.changes),
             counters(),
-            np.array([setting.k, limit, 0, -1], np.int64),
+            record(_NOW, k=setting.k, k_max=self._k_max, outside=-1),
         )
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         batch = Arrivals(rows.score, rows.columns[0] if rows.columns else rows.score.reshape(-1, 1))
-        room = scratch(self.state.cells, int(self.state.numbers[_LIMIT]))
+        room = scratch(self.state.cells, self._k_max)
         return _advance(self.state, room, batch, steps, target, step)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
         cells = roomy(self.state.cells, self.setting, steps)
-        limit = int(self.state.numbers[_LIMIT])
-        best = roomier(self.state.best, min(limit, len(cells.raw.score)))
+        best = roomier(self.state.best, min(self._k_max, len(cells.raw.score)))
         self.state = self.state._replace(cells=cells, best=best)
 
     @override
@@ -121,24 +124,24 @@ class TMA(Algorithm):
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         check_grid(self.state.cells, alive)  # 1
         view, size = self.state.best, int(self.state.best.size[0])
-        assert size <= self.state.numbers[_LIMIT], "2: the view is too large"
+        assert size <= self.state.now[0].k_max, "2: the view is too large"
         seqs = view.seq[:size].tolist()
         assert seqs == best_of(alive, size), "2: the view is not the best of the window"
         assert view.score[:size].tolist() == [alive[seq] for seq in seqs], "2: a score is off"
         outside = set(alive) - set(seqs)
-        assert max(outside, default=-1) <= self.state.numbers[_OUTSIDE], "3: the mark is off"
+        assert max(outside, default=-1) <= self.state.now[0].outside, "3: the mark is off"
 
 
 def view_size(setting: Setting, default: int) -> int:
     """The option ``k_max``, validated."""
-    found = setting.options.get("k_max", default)
-    if not isinstance(found, (int, np.integer)) or isinstance(found, bool) or found < setting.k:
+    k_max = setting.options.get("k_max", default)
+    if not isinstance(k_max, (int, np.integer)) or isinstance(k_max, bool) or k_max < setting.k:
         raise QueryError(
-            f"k_max is {found!r}",
+            f"k_max is {k_max!r}",
             f"a whole number of at least k = {setting.k}",
             f"leave it out, it is {default} by default",
         )
-    return int(found)
+    return int(k_max)
 
 
 def roomy(cells: Grid, setting: Setting, steps: Steps) -> Grid:
@@ -152,10 +155,10 @@ def roomy(cells: Grid, setting: Setting, steps: Steps) -> Grid:
 def _advance(
     state: State, room: Scratch, batch: Arrivals, steps: Steps, target: Out, step: int
 ) -> int:
-    """Take in a batch from a step on; return the step before which to see to room and grid."""
-    cells, best, numbers, work = state.cells, state.best, state.numbers, state.work
+    """Take in a batch from a step on; return the step before which room or a layout is needed."""
+    now, cells, best, work = state.now[0], state.cells, state.best, state.work
     fresh, bounds, scores = room.fresh, cells.raw.bounds, batch.score
-    k, limit = numbers[_K], numbers[_LIMIT]
+    k, k_max = now.k, now.k_max
     position = steps.stop[step - 1] if step > 0 else 0
     dirty = True  # an earlier batch may have ended within a step
     while step < len(steps.stop):
@@ -163,10 +166,10 @@ def _advance(
         bounds[0] = max(bounds[0], first)
         if lacks_room(target, k, state.memory) or wants_layout(cells):
             return step
-        if numbers[_OLDEST] < first:
-            dirty = _expire(best, numbers, first) or dirty
+        if now.oldest < first:
+            dirty = _expire(best, now, first) or dirty
         insert(cells, batch, position, stop)
-        threshold = _threshold(best, numbers, first)
+        threshold = _threshold(best, now, first)
         for at in range(position, stop):
             if scores[at] >= threshold:
                 count = fresh.size[0]
@@ -174,24 +177,24 @@ def _advance(
                 fresh.seq[count] = steps.base[0] + at
                 fresh.size[0] = count + 1
                 if count + 1 == len(fresh.score):
-                    dirty = _merge(best, fresh, numbers, work) or dirty
-                    threshold = _threshold(best, numbers, first)
+                    dirty = _merge(best, fresh, now, work) or dirty
+                    threshold = _threshold(best, now, first)
             elif scores[at] == scores[at]:
-                numbers[_OUTSIDE] = steps.base[0] + at
+                now.outside = steps.base[0] + at
         if fresh.size[0] > 0:
-            dirty = _merge(best, fresh, numbers, work) or dirty
+            dirty = _merge(best, fresh, now, work) or dirty
         position = stop
         if not steps.emit[step]:
             skip(target, step)
             step += 1
             continue
-        if best.size[0] < k and numbers[_OUTSIDE] >= first:
+        if best.size[0] < k and now.outside >= first:
             work[INSERTIONS] -= best.size[0]
-            scan(cells, limit, best, room, work)
+            scan(cells, k_max, best, room, work)
             work[INSERTIONS] += best.size[0]
-            numbers[_OLDEST] = first
-            if best.size[0] < limit:  # these are all there are
-                numbers[_OUTSIDE] = -1
+            now.oldest = first
+            if best.size[0] < k_max:  # the view holds the whole window
+                now.outside = -1
             dirty = True
         work[SLIDES] += 1
         work[CANDIDATES] += best.size[0]
@@ -202,27 +205,27 @@ def _advance(
 
 
 @lean
-def _threshold(view: Ranked, numbers: Ints, first: int) -> float:
+def _threshold(view: Ranked, now: np.record, first: int) -> float:
     """The score from which an arrival is sure to be among the best."""
     size = view.size[0]
-    if numbers[_OUTSIDE] < first and size < numbers[_LIMIT]:
-        return -np.inf  # nobody is outside
+    if now.outside < first and size < now.k_max:
+        return -np.inf  # the view holds the whole window
     return view.score[size - 1] if size > 0 else np.inf
 
 
 @lean
-def _merge(view: Ranked, fresh: Ranked, numbers: Ints, work: Ints) -> bool:
-    """Merge arrivals into the view; tell whether the k best have changed."""
-    k, limit = numbers[_K], numbers[_LIMIT]
+def _merge(view: Ranked, fresh: Ranked, now: np.record, work: Ints) -> bool:
+    """Merge arrivals into the view; return whether the k best have changed."""
+    k, k_max = now.k, now.k_max
     rank(fresh)
     size, more = view.size[0], fresh.size[0]
     changed = size < k or better(fresh.score[0], fresh.seq[0], view.score[k - 1], view.seq[k - 1])
-    if size + more > limit:
+    if size + more > k_max:
         newest = fresh.seq[0]
         for at in range(1, more):
             newest = max(newest, fresh.seq[at])
-        numbers[_OUTSIDE] = max(numbers[_OUTSIDE], newest)  # somebody, newest at most, is left out
-    taken = absorb(view, fresh, limit)
+        now.outside = max(now.outside, newest)  # an upper bound: which are left out is not known
+    taken = absorb(view, fresh, k_max)
     fresh.size[0] = 0
     work[INSERTIONS] += taken
     work[DELETIONS] += size + taken - view.size[0]
@@ -230,20 +233,20 @@ def _merge(view: Ranked, fresh: Ranked, numbers: Ints, work: Ints) -> bool:
 
 
 @lean
-def _expire(view: Ranked, numbers: Ints, first: int) -> bool:
-    """Drop expired objects from the view; tell whether one of the k best was among them."""
+def _expire(view: Ranked, now: np.record, first: int) -> bool:
+    """Drop expired objects from the view; return whether one of the k best was among them."""
     kept = 0
     hit = False
     oldest = 1 << 62
     for at in range(view.size[0]):
         seq = view.seq[at]
         if seq < first:
-            hit = hit or at < numbers[_K]
+            hit = hit or at < now.k
             continue
         oldest = min(oldest, seq)
         view.score[kept] = view.score[at]
         view.seq[kept] = seq
         kept += 1
     view.size[0] = kept
-    numbers[_OLDEST] = oldest if kept else first
+    now.oldest = oldest if kept else first
     return hit

@@ -18,13 +18,11 @@ _CLASSES = {
     "mtopmerge": ("skyband.workload.mtopmerge", "MTopMerge"),
 }
 
-FEW = 4
-"""Queries that cost less by themselves, each with the algorithm that suits it best."""
-
+_INDEPENDENT = 4  # queries that cost less by themselves, each with the algorithm that suits it best
 _LONG = 1_000  # slides in a window
 
 ALGORITHMS = ("independent", *_CLASSES)
-"""The names by which algorithms are asked for; ``"auto"`` chooses by the number of queries."""
+"""Names of the algorithms; ``"auto"`` chooses one of them by the number of queries."""
 
 
 def build(name: str) -> Structure:
@@ -37,12 +35,12 @@ def build(name: str) -> Structure:
 def chosen(name: str, queries: Collection[TopK]) -> str:
     """The algorithm for some queries; refuses unknown names.
 
-    A shared structure pays for every open window: where windows are many slides long, it takes
-    more queries to make up for that.
+    A shared structure has work for every open window: where windows are many slides long, sharing
+    is worth it only for more queries.
     """
     if name == "auto":
         windows = sum(query.window.size / query.window.slide for query in queries)
-        enough = FEW * max(1.0, windows / len(queries) / _LONG)
+        enough = _INDEPENDENT * max(1.0, windows / len(queries) / _LONG)
         return "mtopmerge" if len(queries) > enough else "independent"
     return known(name)
 

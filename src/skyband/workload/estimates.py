@@ -1,4 +1,4 @@
-"""What sharing saves: windows, views and rows kept, before anything runs."""
+"""Estimates of what sharing saves: windows, views and rows kept."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
     ends = {(query.window.slide, getattr(query.window, "offset", 0)) for query in queries}
     longest = max(query.window.size for query in queries)
     windows = sum(-(-query.window.size // query.window.slide) for query in queries)
-    own = sum(_alone(query.k, query.window.size * rate) for query in queries)
+    alone = sum(_alone(query.k, query.window.size * rate) for query in queries)
     return Estimate(
         len(queries),
         max(query.k for query in queries),
         windows,
         min(windows, longest, sum(-(-longest // slide) for slide, _ in starts)),
         min(longest, sum(-(-longest // slide) for slide, _ in starts | ends)),
-        math.ceil(min(_together(workload, rate), own)),
-        math.ceil(own),
+        math.ceil(min(_together(workload, rate), alone)),
+        math.ceil(alone),
     )
 
 
@@ -59,6 +59,7 @@ def _phase(window: object) -> int:
 
 
 def _alone(k: int, rows: float) -> float:
+    """Rows that a query over windows of so many rows keeps by itself."""
     return k * (1 + math.log(rows / k)) if rows > k else rows
 
 

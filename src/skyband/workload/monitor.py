@@ -25,7 +25,7 @@ from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query
 from skyband.workload.results import RankedByQuery, in_order
 from skyband.workload.schedule import OPEN
-from skyband.workload.sharing import Found, Sharing
+from skyband.workload.sharing import QueryWindows, Sharing
 
 
 class WorkloadMonitor:
@@ -249,7 +249,7 @@ class WorkloadMonitor:
             inlet.count_unranked(column, null)
         base, inlet.arrived = inlet.arrived, inlet.arrived + rows.size
         self._fed = self._closed = inlet.arrived
-        answered: list[Found] = []
+        answered: list[QueryWindows] = []
         seq: Ints | None = None
         for column, engine in zip(columns, self._engines.values(), strict=True):
             if isinstance(engine, Independent) and not engine.numbered:
@@ -274,7 +274,7 @@ class WorkloadMonitor:
         base, self._fed = self._fed, self._fed + rows.size
         self._closed = until
         seq = np.arange(base, self._fed, dtype=np.int64)
-        answered: list[Found] = []
+        answered: list[QueryWindows] = []
         for column, engine in zip(self._columns(rows), self._engines.values(), strict=True):
             part = slice(None) if len(self.scores) == 1 else np.flatnonzero(column == column)
             answered += engine.push(column[part], seq[part], rows.time[part], rows.id[part], until)
@@ -285,7 +285,7 @@ class WorkloadMonitor:
         columns = tuple(np.empty(0) for _ in self.scores) if len(self.scores) > 1 else ()
         return Rows(np.empty(0), none, none, columns)
 
-    def _together(self, answered: list[Found]) -> RankedByQuery:
+    def _together(self, answered: list[QueryWindows]) -> RankedByQuery:
         names = tuple(self.names)
         nothing = Ranked.empty(self._model.window, self._model.emit == "changes")
         parts = [RankedByQuery(names, query, ranked) for query, ranked in answered]
@@ -319,7 +319,7 @@ class WorkloadMonitor:
             "free": self._free,
         }
         engines = self._engines.values()
-        parts: dict[str, Saved] = {f"engine{at}": e.snapshot() for at, e in enumerate(engines)}
+        parts: dict[str, Saved] = {f"engine{at}": e.saved() for at, e in enumerate(engines)}
         return dump(*join(header, {"inlet": self._inlet.saved(), **parts}))
 
     @classmethod
@@ -350,4 +350,4 @@ class WorkloadMonitor:
         self._note_panes()
         self._inlet.restored(*part("inlet", header, arrays))
         for at, engine in enumerate(self._engines.values()):
-            engine.restore(*part(f"engine{at}", header, arrays))
+            engine.restored(*part(f"engine{at}", header, arrays))

@@ -8,22 +8,20 @@ import numpy as np
 from typing_extensions import override
 
 from skyband.kernels.jit import entry, lean
+from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, PlacedRows, Structure
 from skyband.workload.views import (
     BLOCK,
-    COUNT,
-    HEAD,
-    NEWEST,
     Views,
-    drop_gone,
+    drop_answered,
     find_view,
     lacks_view,
+    largest_k,
     next_window,
+    no_views,
     open_view,
-    still_asked,
-    views,
     with_room,
 )
 
@@ -31,9 +29,10 @@ from skyband.workload.views import (
 class State(NamedTuple):
     """Objects, each stored once, and per view a ranked list of references to them.
 
-    ``refs``     lists that hold an object; in a free entry, the next free one
-    ``cells``    the lists, one after the other; a view's ``held`` says where its list begins
-    ``numbers``  objects, first free entry, entries used, cells used
+    ``refs``   how many lists contain an object; in a free entry, the next free one
+    ``cells``  the lists, one after the other; a view's ``pointer`` says where its list begins
+    ``now``    objects (``count``), first free entry (``free``, 0: none), entries used at least once
+               (``used``), cells used (``cells``)
     """
 
     score: Floats
@@ -43,11 +42,10 @@ class State(NamedTuple):
     refs: Ints
     cells: Ints
     views: Views
-    numbers: Ints
+    now: Record
 
 
-_SIZE, _FREE, _USED, _CELLS = 0, 1, 2, 3
-_ROW, _DUE, _WRITTEN = 0, 1, 2
+_NOW = fields("count", "free", "used", "cells")
 
 
 class MTopBand(Structure):
@@ -70,27 +68,26 @@ class MTopBand(Structure):
     @override
     def new_state(self) -> State:
         room = 256
-        numbers = np.array([0, 0, 1, 0], np.int64)
         columns = (np.zeros(room, np.int64) for _ in range(4))
         cells = np.zeros(1024, np.int64)
-        return State._make([np.zeros(room), *columns, cells, views(64), numbers])
+        return State._make([np.zeros(room), *columns, cells, no_views(64), record(_NOW, used=1)])
 
     @override
-    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Record) -> bool:
         return bool(_advance(self.state, rows, piece.open, piece.due, piece.upto, target, progress))
 
     @override
     def make_room(self) -> None:
-        state = self.state
-        held = state.views
-        if state.numbers[_SIZE] + 1 >= len(state.score):
+        state, views = self.state, self.state.views
+        bounds = views.bounds[0]
+        if state.now[0].count + 1 >= len(state.score):
             columns = [
                 np.concatenate([column, np.zeros(len(column) // 2, column.dtype)])
                 for column in state[:5]
             ]
             state = State._make([*columns, *state[5:]])
-        if 2 * (held.numbers[COUNT] - held.numbers[HEAD]) >= len(held.start):
-            state = state._replace(views=with_room(held))
+        if 2 * (bounds.end - bounds.first) >= len(views.start):
+            state = state._replace(views=with_room(views))
         elif state is self.state:
             cells = np.concatenate([state.cells, np.zeros(len(state.cells) // 2, np.int64)])
             state = state._replace(cells=cells)
@@ -101,162 +98,164 @@ class MTopBand(Structure):
         _renew(self.state, piece.open, piece.closed)
 
     @override
-    def check_own(self) -> None:
-        state, held = self.state, self.state.views
+    def check_structure(self) -> None:
+        state, views = self.state, self.state.views
         refs: dict[int, int] = {}
-        for view in range(int(held.numbers[HEAD]), int(held.numbers[COUNT])):
-            here, filled, k = int(held.held[view]), int(held.filled[view]), int(held.k[view])
-            own = state.cells[here : here + filled].tolist() if k else []
-            ranks = [(float(state.score[node]), int(state.seq[node])) for node in own]
+        for view in range(views.bounds[0].first, views.bounds[0].end):
+            here, filled, k = int(views.pointer[view]), int(views.filled[view]), int(views.k[view])
+            nodes = state.cells[here : here + filled].tolist() if k else []
+            ranks = [(float(state.score[node]), int(state.seq[node])) for node in nodes]
             assert ranks == sorted(ranks, reverse=True), "1: a list is not in rank order"
-            assert len(own) <= k, "2: a list is too long"
-            for node in own:
-                assert state.at[node] >= held.start[view], "2: a row is older than its view"
+            assert len(nodes) <= k, "2: a list is too long"
+            for node in nodes:
+                assert state.at[node] >= views.start[view], "2: a row is older than its view"
                 refs[node] = refs.get(node, 0) + 1
         assert all(state.refs[node] == count for node, count in refs.items()), "3: a counter"
-        assert len(refs) == state.numbers[_SIZE], "3: an object that no list holds"
+        assert len(refs) == state.now[0].count, "3: an object that no list holds"
 
     @override
     def kept(self) -> Ints:
-        state = self.state
-        held: list[int] = []
-        for view in range(int(state.views.numbers[HEAD]), int(state.views.numbers[COUNT])):
-            first = int(state.views.held[view])
-            held += state.cells[first : first + int(state.views.filled[view])].tolist()
-        return np.unique(state.seq[np.array(held, np.int64)])
+        state, views = self.state, self.state.views
+        nodes: list[int] = []
+        for view in range(views.bounds[0].first, views.bounds[0].end):
+            first = int(views.pointer[view])
+            nodes += state.cells[first : first + int(views.filled[view])].tolist()
+        return np.unique(state.seq[np.array(nodes, np.int64)])
 
     @override
-    def held(self) -> int:
-        return int(self.state.numbers[_SIZE])
+    def size(self) -> int:
+        return int(self.state.now["count"][0])
 
 
 @entry
 def _advance(
     state: State,
     rows: PlacedRows,
-    open: Windows,
+    windows: Windows,
     due: Windows,
     upto: Ints,
     target: Answers,
-    progress: Ints,
+    progress: Record,
 ) -> bool:
-    """Take in the rows before each due window, then answer it."""
-    held = state.views
+    """Take in the rows before each due window, then answer it; False if room ran out."""
+    views, reached = state.views, progress[0]
+    bounds = views.bounds[0]
     while True:
-        last = progress[_DUE] == len(upto)
-        stop = len(rows.score) if last else upto[progress[_DUE]]
-        for row in range(progress[_ROW], stop):
-            progress[_ROW] = row
-            if not _open(state, open, rows.at[row]):
+        last = reached.due == len(upto)
+        stop = len(rows.score) if last else upto[reached.due]
+        for row in range(reached.row, stop):
+            reached.row = row
+            if not _open(state, windows, rows.at[row]):
                 return False
             if rows.score[row] == rows.score[row]:
-                if state.numbers[_SIZE] + 1 >= len(state.score):
+                if state.now[0].count + 1 >= len(state.score):
                     return False
                 _insert(state, rows.score[row] + 0.0, rows.seq[row], rows.at[row], rows.id[row])
-            held.numbers[NEWEST] = rows.at[row]
-        progress[_ROW] = stop
+            bounds.newest = rows.at[row]
+        reached.row = stop
         if last:
             return True
-        which = progress[_DUE]
-        _answer(state, due.start[which], due.k[which], target, progress)
-        target.upto[which] = progress[_WRITTEN]
-        progress[_DUE] = which + 1
+        which = reached.due
+        _answer(state, due.start[which], due.k[which], target, reached)
+        target.upto[which] = reached.written
+        reached.due = which + 1
         end = due.end[which]
         if which + 1 == len(upto) or due.end[which + 1] > end:
             while which >= 0 and due.end[which] == end:
-                _narrow(state, due.start[which], still_asked(open, due.start[which], end))
+                _narrow(state, due.start[which], largest_k(windows, due.start[which], end))
                 which -= 1
-            drop_gone(held)
+            drop_answered(views)
 
 
 @entry
-def _renew(state: State, open: Windows, done: int) -> None:
-    """Let every view ask for what its windows still ask for."""
-    held = state.views
-    for view in range(held.numbers[HEAD], held.numbers[COUNT]):
-        _narrow(state, held.start[view], still_asked(open, held.start[view], done))
-    drop_gone(held)
+def _renew(state: State, windows: Windows, done: int) -> None:
+    """Lower the k of every view to the largest of its windows that end after ``done``."""
+    views = state.views
+    for view in range(views.bounds[0].first, views.bounds[0].end):
+        _narrow(state, views.start[view], largest_k(windows, views.start[view], done))
+    drop_answered(views)
 
 
 @lean
-def _open(state: State, open: Windows, place: int) -> bool:
-    """Begin the views that hold this place and none before; False if room lacks."""
-    held = state.views
-    if place == held.numbers[NEWEST]:
+def _open(state: State, windows: Windows, place: int) -> bool:
+    """Append the views that start after the newest place read, up to this; False without room."""
+    views = state.views
+    bounds = views.bounds[0]
+    if place == bounds.newest:
         return True
-    which = next_window(held, open)
-    while which < len(open.start) and open.start[which] <= place:
-        start = open.start[which]
-        if lacks_view(held) or not _room(state, open.k[which]):
+    which = next_window(views, windows)
+    while which < len(windows.start) and windows.start[which] <= place:
+        start = windows.start[which]
+        if lacks_view(views) or not _room(state, windows.k[which]):
             return False
         most = 0
-        while which < len(open.start) and open.start[which] == start:
-            if open.end[which] > place:  # else it holds nothing
-                most = max(most, open.k[which])
+        while which < len(windows.start) and windows.start[which] == start:
+            if windows.end[which] > place:  # else it holds no row
+                most = max(most, windows.k[which])
             which += 1
         if most > 0:
             if not _room(state, most):
                 return False
-            view = open_view(held, start)
-            held.k[view] = most
-            held.held[view] = state.numbers[_CELLS]
-            state.numbers[_CELLS] += most
-        held.numbers[NEWEST] = start  # where to go on if room lacks
+            view = open_view(views, start)
+            views.k[view] = most
+            views.pointer[view] = state.now[0].cells
+            state.now[0].cells += most
+        bounds.newest = start  # where to go on if room ran out
     return True
 
 
 @lean
 def _room(state: State, cells: int) -> bool:
-    """Whether a list of so many cells fits; closes the gaps between lists if need be."""
-    if state.numbers[_CELLS] + cells <= len(state.cells):
+    """Whether a list of so many cells fits; if not, closes the gaps between lists first."""
+    now, views = state.now[0], state.views
+    if now.cells + cells <= len(state.cells):
         return True
-    held = state.views
     to = 0
-    for view in range(held.numbers[HEAD], held.numbers[COUNT]):
-        if held.k[view] > 0:
-            here = held.held[view]
-            for i in range(held.filled[view]):
+    for view in range(views.bounds[0].first, views.bounds[0].end):
+        if views.k[view] > 0:
+            here = views.pointer[view]
+            for i in range(views.filled[view]):
                 state.cells[to + i] = state.cells[here + i]
-            held.held[view] = to
-            to += held.k[view]
-    state.numbers[_CELLS] = to
+            views.pointer[view] = to
+            to += views.k[view]
+    now.cells = to
     return 2 * (to + cells) <= len(state.cells)
 
 
 @lean
-def _insert(state: State, score: float, seq: int, at: int, id: int) -> None:
+def _insert(state: State, score: float, seq: int, at: int, row_id: int) -> None:
     """Put a new row in all lists that it enters."""
-    held = state.views
-    node = state.numbers[_FREE]
+    views = state.views
+    node = state.now[0].free
     if node == 0:
-        node = state.numbers[_USED]
+        node = state.now[0].used
     state.score[node] = score
-    head, count = held.numbers[HEAD], held.numbers[COUNT]
+    first, end = views.bounds[0].first, views.bounds[0].end
     refs = 0
-    for block in range(head >> BLOCK, ((count - 1) >> BLOCK) + 1):
-        if held.floor[block] > score:
+    for block in range(first >> BLOCK, ((end - 1) >> BLOCK) + 1):
+        if views.floor[block] > score:
             continue
         floor = np.inf
-        for view in range(max(block << BLOCK, head), min((block + 1) << BLOCK, count)):
-            if held.k[view] == 0:
+        for view in range(max(block << BLOCK, first), min((block + 1) << BLOCK, end)):
+            if views.k[view] == 0:
                 continue
-            if held.least[view] <= score:
+            if views.least[view] <= score:
                 _enter(state, view, node, score)
                 refs += 1
-            floor = min(floor, held.least[view])
-        held.floor[block] = floor
+            floor = min(floor, views.least[view])
+        views.floor[block] = floor
     if refs == 0:
         return
     _claim(state, node)
-    state.seq[node], state.at[node], state.id[node] = seq, at, id
+    state.seq[node], state.at[node], state.id[node] = seq, at, row_id
     state.refs[node] = refs
 
 
 @lean
 def _enter(state: State, view: int, node: int, score: float) -> None:
     """Put a new row on the list of a view, in the place of its worst if it is full."""
-    held, cells = state.views, state.cells
-    k, filled, here = held.k[view], held.filled[view], held.held[view]
+    views, cells = state.views, state.cells
+    k, filled, here = views.k[view], views.filled[view], views.pointer[view]
     if filled == k:
         filled -= 1
         _release(state, cells[here + filled])
@@ -265,67 +264,70 @@ def _enter(state: State, view: int, node: int, score: float) -> None:
         cells[to] = cells[to - 1]
         to -= 1
     cells[to] = node
-    held.filled[view] = filled + 1
+    views.filled[view] = filled + 1
     _note_least(state, view)
 
 
 @lean
 def _note_least(state: State, view: int) -> None:
-    held = state.views
-    k = held.k[view]
-    if k > 0 and held.filled[view] == k:
-        held.least[view] = state.score[state.cells[held.held[view] + k - 1]]
+    """Note the score of the worst row of a view that is full."""
+    views = state.views
+    k = views.k[view]
+    if k > 0 and views.filled[view] == k:
+        views.least[view] = state.score[state.cells[views.pointer[view] + k - 1]]
 
 
 @lean
 def _claim(state: State, node: int) -> None:
-    """Take the entry that was meant for a new row; others may have been freed since."""
-    numbers = state.numbers
-    if node == numbers[_USED]:
-        numbers[_USED] += 1
-    elif numbers[_FREE] == node:
-        numbers[_FREE] = state.refs[node]
+    """Take an entry out of the free ones, not always the first: others were freed since."""
+    now = state.now[0]
+    if node == now.used:
+        now.used += 1
+    elif now.free == node:
+        now.free = state.refs[node]
     else:
-        before = numbers[_FREE]
+        before = now.free
         while state.refs[before] != node:
             before = state.refs[before]
         state.refs[before] = state.refs[node]
-    numbers[_SIZE] += 1
+    now.count += 1
 
 
 @lean
 def _release(state: State, node: int) -> None:
-    """A list has let go of an object."""
+    """Count one list less for an object; free its entry if that was the last."""
     state.refs[node] -= 1
     if state.refs[node] == 0:
-        state.refs[node] = state.numbers[_FREE]
-        state.numbers[_FREE] = node
-        state.numbers[_SIZE] -= 1
+        now = state.now[0]
+        state.refs[node] = now.free
+        now.free = node
+        now.count -= 1
 
 
 @lean
 def _narrow(state: State, start: int, k: int) -> None:
-    """Keep only what the windows that are left of a view ask for."""
-    held = state.views
-    view = find_view(held, start)
-    if view == held.numbers[COUNT] or held.start[view] != start or held.k[view] <= k:
+    """Lower the k of the view that starts at a place, and release the rows beyond it."""
+    views = state.views
+    view = find_view(views, start)
+    if view == views.bounds[0].end or views.start[view] != start or views.k[view] <= k:
         return
-    here = held.held[view]
-    for i in range(k, held.filled[view]):
+    here = views.pointer[view]
+    for i in range(k, views.filled[view]):
         _release(state, state.cells[here + i])
-    held.k[view] = k
-    held.filled[view] = min(held.filled[view], k)
+    views.k[view] = k
+    views.filled[view] = min(views.filled[view], k)
     _note_least(state, view)
 
 
 @lean
-def _answer(state: State, start: int, k: int, target: Answers, progress: Ints) -> None:
-    held = state.views
-    view = find_view(held, start)
-    to = progress[_WRITTEN]
-    if view < held.numbers[COUNT] and held.start[view] == start:
-        here = held.held[view]
-        for i in range(min(k, held.filled[view])):
+def _answer(state: State, start: int, k: int, target: Answers, reached: np.record) -> None:
+    """Write the best ``k`` rows of the view that starts at a place."""
+    views = state.views
+    view = find_view(views, start)
+    to = reached.written
+    if view < views.bounds[0].end and views.start[view] == start:
+        here = views.pointer[view]
+        for i in range(min(k, views.filled[view])):
             node = state.cells[here + i]
             target.score[to] = state.score[node]
             target.id[to] = state.id[node]
@@ -334,4 +336,4 @@ def _answer(state: State, start: int, k: int, target: Answers, progress: Ints) -
             if len(target.seq) > 0:
                 target.seq[to] = state.seq[node]
             to += 1
-    progress[_WRITTEN] = to
+    reached.written = to

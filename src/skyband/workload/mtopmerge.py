@@ -1,8 +1,9 @@
 """MTopMerge: one ranked list for all windows of a workload, brought up to date in bulk.
 
 New rows wait, in the order of arrival, until there are enough of them to be worth a merge; a window
-is answered from the list and the few waiting rows that reach its rank. One pass over the merged
-list then finds the union of the predicted results, in constant time per row: see :func:`_prune`.
+is answered from the list and the waiting rows that rank within its k. A merge ends with one pass
+over the list that finds the union of the predicted results, in constant time per row: see
+:func:`_prune`.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing_extensions import override
 
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 from skyband.workload.radix import Radix, radix, sort_up, sortable
 from skyband.workload.schedule import Piece, Windows
 from skyband.workload.structure import Answers, PlacedRows, Structure
 
-_FEW = 256  # waiting rows that an answer may sort by itself
+_SORTED_APART = 256  # waiting rows that an answer may sort without a merge
 _BLOCK = 6  # bits: waiting rows in blocks of 64, each with its highest score
 
 
@@ -28,12 +30,15 @@ Slots = NDArray[np.int32]
 
 
 class State(NamedTuple):
-    """PlacedRows in order of arrival, and their slots in rank order.
+    """Rows in order of arrival, and their slots in rank order.
 
-    ``list`` holds the slots of the rows that were merged, best first, and ``key`` numbers that sort
-    like their scores, in that order. Rows in slots from ``numbers[_MERGED]`` on wait, with their
-    keys; ``peaks`` are the highest scores of their blocks. ``limit`` is a
-    score below which no row can matter, for rows at places before ``numbers[_UNTIL]``.
+    ``list`` has the slots of the merged rows, best first, and ``key`` numbers that sort like their
+    scores, in that order. Rows in slots from ``merged`` on wait, with their keys; ``peaks`` are the
+    highest scores of their blocks.
+
+    ``now``  rows, merged and waiting (``count``); merged ones (``merged``); how many may wait
+             (``most_waiting``); a score below which no row at a place before ``limit_until`` can
+             be in an answer (``limit``)
     """
 
     score: Floats
@@ -47,12 +52,10 @@ class State(NamedTuple):
     peaks: Floats
     fresh: Ranked
     room: Radix
-    limit: Floats
-    numbers: Ints
+    now: Record
 
 
-_SIZE, _MERGED, _UNTIL, _WAITING = 0, 1, 2, 3
-_ROW, _DUE, _WRITTEN = 0, 1, 2
+_NOW = fields("count", "merged", "most_waiting", "limit_until", real=("limit",))
 _NEVER = 1 << 62
 
 
@@ -60,8 +63,8 @@ class MTopMerge(Structure):
     """Maintains the union of the predicted results of all open windows as one ranked list.
 
     Invariants, after a merge: (1) the list is in rank order; (2) it is the union of the predicted
-    results of all open windows, each with the largest k that is asked of its view, and nothing
-    else. Between merges at most 2,048 rows wait besides.
+    results of all open windows, each with the largest k of its view, and no other rows. Between
+    merges up to 2,048 more rows wait.
 
     Complexity: O(log b + (c + v) / b) amortised per row, for b waiting rows, c rows kept and v
     open windows; an answer costs the rows of the list above its last. Space: O(c + b).
@@ -83,15 +86,14 @@ class MTopMerge(Structure):
                 *(np.zeros(room, np.int64) for _ in range(4)),
                 *(np.zeros(room, np.int32) for _ in range(3)),
                 np.full((self.waiting >> _BLOCK) + 1, -np.inf),
-                ranked(_FEW),
+                ranked(_SORTED_APART),
                 radix(self.waiting),
-                np.array([-np.inf]),
-                np.array([0, 0, -_NEVER, self.waiting], np.int64),
+                record(_NOW, most_waiting=self.waiting, limit_until=-_NEVER, limit=-np.inf),
             ]
         )
 
     @override
-    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Record) -> bool:
         keys = sortable(rows.score)
         windows = (piece.open, piece.due, piece.upto, piece.closed)
         return bool(_advance(self.state, rows, keys, *windows, target, progress))
@@ -99,40 +101,37 @@ class MTopMerge(Structure):
     @override
     def make_room(self) -> None:
         state = self.state
-        held = len(state.score)
-        longer = [
-            np.concatenate([column, np.zeros(held // 2 + self.waiting, column.dtype)])
-            for column in state[:8]
-        ]
+        more = len(state.score) // 2 + self.waiting
+        longer = [np.concatenate([column, np.zeros(more, column.dtype)]) for column in state[:8]]
         self.state = State._make([*longer, *state[8:]])
 
+    @override
     def forget(self, piece: Piece) -> None:
-        """Merge what waits, whether it is worth it or not."""
         _merge(self.state, piece.open, piece.closed)
 
     @override
-    def held_from(self, starts: Ints) -> Ints:
-        size = self.held()
+    def size_from(self, starts: Ints) -> Ints:
+        size = self.size()
         return size - np.searchsorted(self.state.at[:size], starts)
 
     @override
-    def check_own(self) -> None:
-        state = self.state
-        merged, size = int(state.numbers[_MERGED]), int(state.numbers[_SIZE])
+    def check_structure(self) -> None:
+        state, now = self.state, self.state.now[0]
+        merged, size = int(now.merged), int(now.count)
         listed = state.list[:merged].tolist()
         ranks = [(float(state.score[slot]), slot) for slot in listed]
         assert ranks == sorted(ranks, reverse=True), "1: the list is not in rank order"
         assert sorted(listed) == list(range(merged)), "1: the list is not of the merged rows"
         assert (np.diff(state.at[:size]) >= 0).all(), "slots are not in the order of places"
-        assert size - merged <= self.state.numbers[_WAITING], "too many rows wait"
+        assert size - merged <= now.most_waiting, "too many rows wait"
 
     @override
     def kept(self) -> Ints:
-        return self.state.seq[: self.held()].copy()
+        return self.state.seq[: self.size()].copy()
 
     @override
-    def held(self) -> int:
-        return int(self.state.numbers[_SIZE])
+    def size(self) -> int:
+        return int(self.state.now["count"][0])
 
 
 @entry
@@ -140,60 +139,66 @@ def _advance(
     state: State,
     rows: PlacedRows,
     keys: Ints,
-    open: Windows,
+    windows: Windows,
     due: Windows,
     upto: Ints,
     closed: int,
     target: Answers,
-    progress: Ints,
+    progress: Record,
 ) -> bool:
-    """Take in the rows before each due window, then answer it."""
-    numbers = state.numbers
+    """Take in the rows before each due window, then answer it; False if room ran out."""
+    now, reached = state.now[0], progress[0]
     room = len(state.score)
-    numbers[_UNTIL] = -_NEVER  # windows that open in this piece were not known before
+    now.limit_until = -_NEVER  # windows that open in this piece were not known before
     while True:
-        last = progress[_DUE] == len(upto)
-        stop = len(rows.score) if last else upto[progress[_DUE]]
+        last = reached.due == len(upto)
+        stop = len(rows.score) if last else upto[reached.due]
         # every window that ends here or before has been answered
-        done = closed if last else due.end[progress[_DUE]] - 1
-        for row in range(progress[_ROW], stop):
+        done = closed if last else due.end[reached.due] - 1
+        for row in range(reached.row, stop):
             score = rows.score[row]
-            if score != score or (score < state.limit[0] and rows.at[row] < numbers[_UNTIL]):
+            if score != score or (score < now.limit and rows.at[row] < now.limit_until):
                 continue
-            size = numbers[_SIZE]
-            if size - numbers[_MERGED] == numbers[_WAITING]:
-                _merge(state, open, done)
-                size = numbers[_SIZE]
+            size = now.count
+            if size - now.merged == now.most_waiting:
+                _merge(state, windows, done)
+                size = now.count
             if size == room:
-                progress[_ROW] = row
+                reached.row = row
                 return False
             state.score[size] = score + 0.0  # -0.0 becomes 0.0
-            block = (size - numbers[_MERGED]) >> _BLOCK
+            block = (size - now.merged) >> _BLOCK
             state.peaks[block] = max(state.peaks[block], score)
             state.key[size] = keys[row]
             state.seq[size] = rows.seq[row]
             state.at[size] = rows.at[row]
             state.id[size] = rows.id[row]
-            numbers[_SIZE] = size + 1
-        progress[_ROW] = stop
+            now.count = size + 1
+        reached.row = stop
         if last:
             return True
-        which = progress[_DUE]
-        _answer(state, open, done, due.start[which], due.k[which], target, progress)
-        target.upto[which] = progress[_WRITTEN]
-        progress[_DUE] = which + 1
+        which = reached.due
+        _answer(state, windows, done, due.start[which], due.k[which], target, reached)
+        target.upto[which] = reached.written
+        reached.due = which + 1
 
 
 @lean
 def _answer(
-    state: State, open: Windows, done: int, start: int, k: int, target: Answers, progress: Ints
+    state: State,
+    windows: Windows,
+    done: int,
+    start: int,
+    k: int,
+    target: Answers,
+    reached: np.record,
 ) -> None:
     """Write the best ``k`` rows from ``start`` on: those of the list, then waiting ones between."""
-    begin = progress[_WRITTEN]
+    begin = reached.written
     taken = _from_list(state, start, k, target, begin)
     bound = target.score[begin + k - 1] if taken == k else -np.inf
     if not _reaching(state, start, bound):
-        _merge(state, open, done)
+        _merge(state, windows, done)
         taken = _from_list(state, start, k, target, begin)
         state.fresh.size[0] = 0
     fresh = state.fresh
@@ -216,15 +221,15 @@ def _answer(
             else:
                 j -= 1
                 _write(state, fresh.seq[j], target, to)
-    progress[_WRITTEN] = begin + taken
+    reached.written = begin + taken
 
 
 @lean
 def _from_list(state: State, start: int, k: int, target: Answers, to: int) -> int:
     """Write the best ``k`` rows of the list from ``start`` on; returns how many there were."""
-    taken, at, listed = 0, 0, state.numbers[_MERGED]
+    taken, at, listed = 0, 0, state.now[0].merged
     first = _first_from(state, start)  # slots stand in the order of places
-    while taken < k and at < listed:  # without a branch that the processor would have to guess
+    while taken < k and at < listed:  # no branch on the slot: it would often be mispredicted
         slot = state.list[at]
         state.scratch[taken] = slot
         taken += 1 if slot >= first else 0
@@ -245,7 +250,7 @@ def _from_list(state: State, start: int, k: int, target: Answers, to: int) -> in
 @lean
 def _first_from(state: State, start: int) -> int:
     """The first slot of a merged row that is not before ``start``. O(log size)."""
-    low, high = 0, state.numbers[_MERGED]
+    low, high = 0, state.now[0].merged
     while low < high:
         middle = (low + high) >> 1
         if state.at[middle] < start:
@@ -278,30 +283,29 @@ def _move(target: Answers, here: int, to: int) -> None:
 @lean
 def _reaching(state: State, start: int, bound: float) -> bool:
     """Leave in ``fresh`` the waiting rows that reach a score; False if they are too many."""
-    numbers, fresh = state.numbers, state.fresh
-    found = 0
-    merged = numbers[_MERGED]
-    waiting = numbers[_SIZE] - merged
+    fresh, merged, count = state.fresh, state.now[0].merged, state.now[0].count
+    waiting = count - merged
+    size = 0
     for block in range((waiting + (1 << _BLOCK) - 1) >> _BLOCK):
         if state.peaks[block] < bound:
             continue
         first = merged + (block << _BLOCK)
-        for slot in range(first, min(first + (1 << _BLOCK), numbers[_SIZE])):
+        for slot in range(first, min(first + (1 << _BLOCK), count)):
             if state.score[slot] >= bound and state.at[slot] >= start:
-                if found == _FEW:
+                if size == _SORTED_APART:
                     return False
-                fresh.score[found] = state.score[slot]
-                fresh.seq[found] = slot
-                found += 1
-    fresh.size[0] = found
+                fresh.score[size] = state.score[slot]
+                fresh.seq[size] = slot
+                size += 1
+    fresh.size[0] = size
     return True
 
 
 @entry
-def _merge(state: State, open: Windows, done: int) -> None:
-    """Rank the waiting rows, merge them into the list, and forget what cannot win any more."""
-    numbers, room, key = state.numbers, state.room, state.key
-    listed, size = numbers[_MERGED], numbers[_SIZE]
+def _merge(state: State, windows: Windows, done: int) -> None:
+    """Rank the waiting rows, merge them into the list, and drop rows that cannot win any more."""
+    room, key = state.room, state.key
+    listed, size = state.now[0].merged, state.now[0].count
     waiting = size - listed
     for i in range(waiting):
         room.key[i] = key[listed + i]
@@ -309,7 +313,7 @@ def _merge(state: State, open: Windows, done: int) -> None:
     other = sort_up(room, waiting)
     new_key = room.other_key if other else room.key
     new_slot = room.other_item if other else room.item
-    # from the worst up, in place; sorted upward, of equal keys the newer stands last: it is better
+    # from the worst up, in place; of equal keys, which are sorted upward, the last is the newest
     last = listed - 1
     to = size - 1
     for i in range(waiting):
@@ -322,71 +326,71 @@ def _merge(state: State, open: Windows, done: int) -> None:
         key[to] = fresh
         state.list[to] = new_slot[i]
         to -= 1
-    _prune(state, open, done)
+    _prune(state, windows, done)
 
 
 @lean
-def _prune(state: State, open: Windows, done: int) -> None:
+def _prune(state: State, windows: Windows, done: int) -> None:
     """Keep of the ranked rows the union of the predicted results.
 
-    Windows whose oldest row is the same are alike but for k: ``need`` holds, by that row's slot,
-    the largest. Down the ranking, such a window is *full* once k rows from its oldest on have been
-    met. The oldest that is not full yet decides alone: a row from before it is only in full windows
-    and cannot win; any other row is in this one and can. Rows are met in rank order and windows
-    only become full, so the deciding one moves on in one direction, and each row is counted in once
-    and out at most once: O(rows + windows).
+    Windows with the same oldest row differ only in k: ``need`` has the largest, by the slot of that
+    row. Rows are visited in rank order; a window is *full* once k rows that are not older than its
+    oldest have been visited. The oldest window that is not full decides alone: a row from before it
+    is only in full windows and cannot win, any other row is in this window and can. Windows only
+    become full, so the deciding one moves in one direction, and each row is counted in once and out
+    at most once: O(rows + windows).
     """
-    numbers, need, is_kept = state.numbers, state.need, state.scratch
-    size = numbers[_SIZE]
-    begins = _needs(state, open, done)
+    now, need, is_kept = state.now[0], state.need, state.scratch
+    size = now.count
+    begins = _needs(state, windows, done)
     for slot in range(size):
         is_kept[slot] = 0
-    decides, met, kept = 0, 0, 0
+    decides, visited, kept = 0, 0, 0  # visited: rows kept that are in the deciding window
     while decides < size and need[decides] == 0:
         decides += 1
-    for place in range(size):  # no branch but the loop's: rows to keep are hard to guess
+    for place in range(size):  # no branch on `keep`: the processor would often mispredict it
         slot = state.list[place]
         keep = 1 if slot >= decides else 0
         state.list[kept] = slot
         state.key[kept] = state.key[place]
         is_kept[slot] = keep
         kept += keep
-        met += keep
-        while decides < size and need[decides] <= met:
-            met -= is_kept[decides]
+        visited += keep
+        while decides < size and need[decides] <= visited:
+            visited -= is_kept[decides]
             decides += 1
     settled = kept > 0 and decides == size  # every window that holds a row is full
-    state.limit[0] = state.score[state.list[kept - 1]] if settled else -np.inf
-    numbers[_UNTIL] = begins if settled else -_NEVER
+    now.limit = state.score[state.list[kept - 1]] if settled else -np.inf
+    now.limit_until = begins if settled else -_NEVER
     _compact(state, kept)
 
 
 @lean
-def _needs(state: State, open: Windows, done: int) -> int:
+def _needs(state: State, windows: Windows, done: int) -> int:
     """Fill in ``need``; returns the start of the first window that holds no row yet."""
-    size = state.numbers[_SIZE]
+    size = state.now[0].count
     for slot in range(size):
         state.need[slot] = 0
     slot = 0
-    for which in range(len(open.start)):
-        if open.end[which] <= done:
+    for which in range(len(windows.start)):
+        if windows.end[which] <= done:
             continue
-        start = open.start[which]
+        start = windows.start[which]
         while slot < size and state.at[slot] < start:
             slot += 1
         if slot == size:
             return start
-        # more than there are rows is as much as any: it is never full
-        state.need[slot] = max(state.need[slot], min(open.k[which], size + 1))
+        # a k above the number of rows is never reached: size + 1 is as good, and fits 32 bits
+        state.need[slot] = max(state.need[slot], min(windows.k[which], size + 1))
     return _NEVER
 
 
 @lean
 def _compact(state: State, kept: int) -> None:
     """Close the gaps between rows that are kept, by ``scratch``; the list follows."""
-    numbers = state.numbers
+    now = state.now[0]
     to = 0
-    for slot in range(numbers[_SIZE]):
+    for slot in range(now.count):
         state.score[to] = state.score[slot]
         state.seq[to] = state.seq[slot]
         state.at[to] = state.at[slot]
@@ -398,4 +402,4 @@ def _compact(state: State, kept: int) -> None:
         state.list[place] = state.scratch[state.list[place]]
     for block in range(len(state.peaks)):
         state.peaks[block] = -np.inf
-    numbers[_SIZE] = numbers[_MERGED] = kept
+    now.count = now.merged = kept

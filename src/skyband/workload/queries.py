@@ -127,34 +127,33 @@ class Workload:
     @classmethod
     def from_csv(cls, path: str | PathLike[str], ticks: bool = False) -> Workload:
         """A workload from a CSV file with the columns ``name,k,window,slide``, or more."""
-        file = Path(path)
+        source = Path(path)
         try:
-            rows = csv.DictReader(_text(file).splitlines(), skipinitialspace=True)
-            found = list(rows.fieldnames or [])
-            _check_columns(file, found)
-            records = [_plain(row, f"{file.name} line {rows.line_num}") for row in rows]
+            rows = csv.DictReader(_text(source).splitlines(), skipinitialspace=True)
+            _check_columns(source, list(rows.fieldnames or []))
+            records = [_plain(row, f"{source.name} line {rows.line_num}") for row in rows]
         except csv.Error as error:
-            raise QueryError(f"{file.name} is not CSV: {error}", "name,k,window,slide") from None
-        return _told(file, cls, records, ticks)
+            raise QueryError(f"{source.name} is not CSV: {error}", "name,k,window,slide") from None
+        return _read(source, cls, records, ticks)
 
     @classmethod
     def from_yaml(cls, path: str | PathLike[str], ticks: bool = False) -> Workload:
         """A workload from a YAML file: a list of queries, or ``queries:`` and such a list."""
         import yaml
 
-        file = Path(path)
+        source = Path(path)
         try:
-            found = yaml.safe_load(_text(file))
+            document = yaml.safe_load(_text(source))
         except yaml.YAMLError as error:
-            raise QueryError(f"{file.name} is not YAML: {error}", "a list of queries") from None
-        records = found.get("queries") if isinstance(found, dict) else found
+            raise QueryError(f"{source.name} is not YAML: {error}", "a list of queries") from None
+        records = document.get("queries") if isinstance(document, dict) else document
         if not isinstance(records, list):
             raise QueryError(
-                f"{file.name} holds no list of queries",
+                f"{source.name} holds no list of queries",
                 "queries:, each with name, k, window and slide",
                 "write - {name: a, k: 10, window: 1 hour, slide: 1 minute}",
             )
-        return _told(file, cls, records, ticks)
+        return _read(source, cls, records, ticks)
 
 
 def check_name(name: Any) -> None:
@@ -215,14 +214,14 @@ def _range(values: list[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _check_columns(file: Path, found: list[str]) -> None:
-    missing = [name for name in ("name", "k", "window") if name not in found]
-    unknown = [name for name in found if name not in _FIELDS]
-    twice = [name for name in found if found.count(name) > 1]
+def _check_columns(source: Path, columns: list[str]) -> None:
+    missing = [name for name in ("name", "k", "window") if name not in columns]
+    unknown = [name for name in columns if name not in _FIELDS]
+    twice = [name for name in columns if columns.count(name) > 1]
     if missing or unknown or twice:
         fix = f"add a column {missing[0]}" if missing else f"leave out {(unknown or twice)[0]}"
         raise QueryError(
-            f"{file.name} has the columns {', '.join(found) or 'none'}",
+            f"{source.name} has the columns {', '.join(columns) or 'none'}",
             f"name,k,window,slide, each once; or any of {', '.join(_FIELDS)}",
             fix,
         )
@@ -230,19 +229,19 @@ def _check_columns(file: Path, found: list[str]) -> None:
 
 def _plain(row: Mapping[str | None, Any], where: str) -> dict[str, Any]:
     """A line of CSV: empty cells are left out, whole numbers are numbers."""
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     for name, value in row.items():
         if name is None:
             raise QueryError(f"{where} has {value} behind its last column", "a cell per column")
         text = (value or "").strip()
         if text:
-            found[name] = int(text) if _WHOLE.fullmatch(text) else text
+            record[name] = int(text) if _WHOLE.fullmatch(text) else text
     for name in ("name", "by"):
-        if name in found:
-            found[name] = str(row[name]).strip()
-    if "full" in found:
-        found["full"] = _TRUTH.get(str(found["full"]).lower(), found["full"])
-    return found
+        if name in record:
+            record[name] = str(row[name]).strip()
+    if "full" in record:
+        record["full"] = _TRUTH.get(str(record["full"]).lower(), record["full"])
+    return record
 
 
 def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None]:
@@ -256,16 +255,16 @@ def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None
     missing = [name for name in ("name", "k", "window") if record.get(name) is None]
     if missing:
         raise QueryError(f"query {number} has no {missing[0]}", "name, k and window")
-    name, window = str(record["name"]), record["window"]
-    counted = isinstance(window, int) and not isinstance(window, bool) and not ticks
+    name, length = str(record["name"]), record["window"]
+    counted = isinstance(length, int) and not isinstance(length, bool) and not ticks
     try:
-        found = last(
-            **{"count" if counted else "time": window},
+        window = last(
+            **{"count" if counted else "time": length},
             slide=record.get("slide"),
             offset=record.get("offset") or 0,
             full=_truth(record.get("full", False)),
         )
-        query = TopK(k=record["k"], window=found)
+        query = TopK(k=record["k"], window=window)
     except QueryError as error:
         raise QueryError(f"query {name!r}: {error.found}", error.expected, error.fix) from None
     score = record.get("by")
@@ -278,19 +277,20 @@ def _truth(value: Any) -> bool:
     return value
 
 
-def _text(file: Path) -> str:
-    if not file.exists() or file.is_dir():
-        raise QueryError(f"there is no file {str(file)!r}", "a file of queries, CSV or YAML")
+def _text(source: Path) -> str:
+    if not source.exists() or source.is_dir():
+        raise QueryError(f"there is no file {str(source)!r}", "a file of queries, CSV or YAML")
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return source.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
-        raise QueryError(f"{file.name} is not text in UTF-8", "queries in CSV or YAML") from None
+        raise QueryError(f"{source.name} is not text in UTF-8", "queries in CSV or YAML") from None
     except OSError as error:
-        raise QueryError(f"{str(file)!r} cannot be read: {error.strerror}") from None
+        raise QueryError(f"{str(source)!r} cannot be read: {error.strerror}") from None
 
 
-def _told(file: Path, cls: type[Workload], records: list[Any], ticks: bool) -> Workload:
+def _read(source: Path, cls: type[Workload], records: list[Any], ticks: bool) -> Workload:
+    """The workload of a file; errors name the file."""
     try:
         return cls.of(records, ticks)
     except QueryError as error:
-        raise QueryError(f"{file.name}: {error.found}", error.expected, error.fix) from None
+        raise QueryError(f"{source.name}: {error.found}", error.expected, error.fix) from None

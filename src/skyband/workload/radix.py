@@ -13,7 +13,7 @@ _DIGITS, _BUCKETS = 8, 256
 
 
 class Radix(NamedTuple):
-    """Room to sort in: keys and what they belong to, twice, and a counter per digit and bucket."""
+    """Room to sort in: keys with their items, twice, and a counter per digit and bucket."""
 
     key: Ints
     item: Ints
@@ -59,9 +59,9 @@ def sort_up(room: Radix, size: int) -> bool:
             continue
         ahead = 0
         for bucket in range(first, first + _BUCKETS):
-            held = count[bucket]
+            keys = count[bucket]
             count[bucket] = ahead
-            ahead += held
+            ahead += keys
         if swapped:
             _scatter(room.other_key, room.other_item, room.key, room.item, count, digit, size)
         else:
@@ -72,8 +72,8 @@ def sort_up(room: Radix, size: int) -> bool:
 
 @lean
 def _bucket(key: int, digit: int) -> int:
-    found = (key >> (8 * digit)) & 255
-    return found ^ 128 if digit == _DIGITS - 1 else found  # negative keys come first
+    byte = (key >> (8 * digit)) & 255
+    return byte ^ 128 if digit == _DIGITS - 1 else byte  # negative keys come first
 
 
 @lean

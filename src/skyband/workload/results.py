@@ -53,18 +53,17 @@ class RankedByQuery:
         return table.add_column(0, "query", names.cast(pa.string()))
 
 
-def in_order(found: list[RankedByQuery], names: tuple[str, ...], model: Ranked) -> RankedByQuery:
-    """Several results as one, by ends; ``model`` is one without windows, for its columns."""
-    found = [part for part in found if len(part)]
-    if not found:
-        return RankedByQuery(names, np.empty(0, np.int64), model)
-    if len(found) == 1:
-        return found[0]
-    query = np.concatenate([part.query for part in found])
-    parts = [part.ranked for part in found]
-    end = np.concatenate([part.window_end for part in parts])
-    start = np.concatenate([part.window_start for part in parts])
-    sizes = np.concatenate([np.diff(part.offsets) for part in parts])
+def in_order(parts: list[RankedByQuery], names: tuple[str, ...], empty: Ranked) -> RankedByQuery:
+    """Several results as one, by ends; ``empty`` is the answer if none of them has a window."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return RankedByQuery(names, np.empty(0, np.int64), empty)
+    if len(parts) == 1:
+        return parts[0]
+    query = np.concatenate([part.query for part in parts])
+    end = np.concatenate([part.ranked.window_end for part in parts])
+    start = np.concatenate([part.ranked.window_start for part in parts])
+    sizes = np.concatenate([np.diff(part.ranked.offsets) for part in parts])
     rows: Ints | slice = slice(None)
     if not bool(np.all((np.diff(end) > 0) | ((np.diff(end) == 0) & (np.diff(query) >= 0)))):
         order = np.lexsort((query, end))
@@ -74,9 +73,10 @@ def in_order(found: list[RankedByQuery], names: tuple[str, ...], model: Ranked) 
         rows = np.repeat(begins - ahead, sizes) + np.arange(int(sizes.sum()), dtype=np.int64)
 
     def column(name: str) -> Any:
-        values = [getattr(part, name) for part in parts]
+        values = [getattr(part.ranked, name) for part in parts]
         return None if values[0] is None else np.concatenate(values)[rows]
 
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     columns = {name: column(name) for name in ("score", "id", "time", "ranks", "previous_rank")}
-    return RankedByQuery(names, query, Ranked(start, end, offsets, timed=parts[0].timed, **columns))
+    ranked = Ranked(start, end, offsets, timed=parts[0].ranked.timed, **columns)
+    return RankedByQuery(names, query, ranked)

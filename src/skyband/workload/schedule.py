@@ -1,9 +1,9 @@
 """The meta query and its schedule: which windows of a workload are open, and which are due.
 
 All queries over one score are answered as one *meta query*. Its window is the largest of theirs;
-its slide is whatever lies between two neighbouring window bounds of any query; its k is, for each
-*view* (all open windows that start at the same place), the largest k that they ask for. A schedule
-keeps the open windows and says, piece by piece of the stream, which open and which are answered.
+its slides reach from one window bound of any query to the next; its k is, for each *view* (all open
+windows that start at the same place), the largest of their k. A schedule keeps the open windows and
+says, piece by piece of the stream, which open and which are answered.
 
 Reference: Shastri et al., MTopS (2011): the meta query analyser and the scheduler, section 4.
 """
@@ -11,9 +11,11 @@ Reference: Shastri et al., MTopS (2011): the meta query analyser and the schedul
 from __future__ import annotations
 
 import copy
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
@@ -28,7 +30,7 @@ OPEN = 10_000_000
 
 
 class Windows(NamedTuple):
-    """Windows of a workload as columns: bounds, how many rows they rank, whose they are."""
+    """Windows of a workload as columns: bounds, rows to rank, and the numbers of their queries."""
 
     start: Ints
     end: Ints
@@ -36,15 +38,25 @@ class Windows(NamedTuple):
     query: Ints
 
     def take(self, at: Ints | Bools) -> Windows:
-        """Some of them."""
+        """The windows at some places, or where a mask is set."""
         return Windows(self.start[at], self.end[at], self.k[at], self.query[at])
 
 
 NO_WINDOWS = Windows(_NONE, _NONE, _NONE, _NONE)
 
 
+class _Queries(NamedTuple):
+    """The queries as columns: numbers, windows, k."""
+
+    number: Ints
+    size: Ints
+    slide: Ints
+    offset: Ints
+    k: Ints
+
+
 class Piece(NamedTuple):
-    """What happens while a piece of the stream is read.
+    """The windows that open and that are answered while a piece of the stream is read.
 
     ``open``    windows that are open at its beginning or open in it, by start
     ``due``     windows that are answered in it, by end and then by query
@@ -66,7 +78,7 @@ class Schedule:
     after the last row is answered too: a reader of changes sees the last rows leave.
 
     Invariants: (1) every open window holds a row, or is a farewell; (2) its end has not been
-    reached; (3) windows of a query up to ``opened`` have been opened or passed over.
+    reached; (3) windows of a query up to ``_opened`` have been opened or passed over.
 
     Complexity: O(w log w) per piece for w windows open or opened; space O(w).
     """
@@ -76,24 +88,17 @@ class Schedule:
         self.farewell = farewell
         self.open = NO_WINDOWS
         self.closed = _BEFORE_ALL
+        self._queries = _Queries._make([_NONE] * len(_Queries._fields))
+        self._opened = _NONE
         self._added: list[tuple[int, ...]] = []
-        self._keep(*(_NONE for _ in range(6)))
 
-    def _keep(
-        self, number: Ints, size: Ints, slide: Ints, offset: Ints, k: Ints, opened: Ints
-    ) -> None:
-        self._number = number  # the caller's number of each query
-        self._size, self._slide, self._offset, self._k = size, slide, offset, k
-        self.opened = opened
-
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """Take in, all at once, the queries that were added."""
         if self._added:
-            held = (
-                self._number, self._size, self._slide, self._offset, self._k, self.opened
-            )  # fmt: skip
-            new = np.array(self._added, np.int64).T
-            self._keep(*(np.concatenate(pair) for pair in zip(held, new, strict=True)))
+            *added, opened = np.array(self._added, np.int64).T
+            pairs = zip(self._queries, added, strict=True)
+            self._queries = _Queries._make(np.concatenate(pair) for pair in pairs)
+            self._opened = np.concatenate([self._opened, opened])
             self._added = []
 
     def add(self, number: int, query: TopK, complete_from: int | None = None) -> None:
@@ -111,33 +116,35 @@ class Schedule:
 
     def remove(self, number: int) -> None:
         """Forget a query and its open windows."""
-        self.settle()
-        stays = self._number != number
-        held = (self._number, self._size, self._slide, self._offset, self._k, self.opened)
-        self._keep(*(column[stays] for column in held))
+        self._settle()
+        stays = self._queries.number != number
+        self._queries = _Queries._make(column[stays] for column in self._queries)
+        self._opened = self._opened[stays]
         self.open = self.open.take(self.open.query != number)
 
     def after(self, done: int) -> Schedule:
         """A schedule of the same queries, whose windows up to the place ``done`` were answered."""
-        self.settle()
-        found = copy.copy(self)
-        found.open, found.closed = NO_WINDOWS, done
-        found.opened = np.maximum(self.opened, (done - self._offset) // self._slide)
-        return found
+        self._settle()
+        schedule, queries = copy.copy(self), self._queries
+        schedule.open, schedule.closed = NO_WINDOWS, done
+        passed = (done - queries.offset) // queries.slide
+        schedule._opened = np.maximum(self._opened, passed)
+        return schedule
 
     def first_complete(self, number: int) -> tuple[int, int]:
         """Bounds of the first window of a query that is, or was, complete."""
-        self.settle()
-        (at,) = np.flatnonzero(self._number == number)
-        end = int(self._offset[at] + (self.opened[at] + 1) * self._slide[at])
-        start = end - int(self._size[at])
+        self._settle()
+        queries = self._queries
+        (at,) = np.flatnonzero(queries.number == number)
+        end = int(queries.offset[at] + (self._opened[at] + 1) * queries.slide[at])
+        start = end - int(queries.size[at])
         return (max(start, 0) if self.counted else start), end
 
     def cut(self, at: Ints, closed: int) -> Piece:
         """The schedule of rows in sequence, at ascending places before ``closed``."""
-        self.settle()
-        found = self._opening(at)
-        windows = Windows(*(np.concatenate(pair) for pair in zip(self.open, found, strict=True)))
+        self._settle()
+        pairs = zip(self.open, self._opening(at), strict=True)
+        windows = Windows(*map(np.concatenate, pairs))
         if np.any(np.diff(windows.start) < 0):
             windows = windows.take(np.argsort(windows.start, kind="stable"))
         is_due = windows.end <= closed
@@ -148,20 +155,41 @@ class Schedule:
         upto = np.searchsorted(at, due.end, side="left").astype(np.int64)
         return Piece(windows, due, upto, closed)
 
+    def pause(self) -> Piece:
+        """A piece without rows, in which no window is due."""
+        return Piece(self.open, NO_WINDOWS, _NONE, self.closed)
+
+    def state_bytes(self) -> int:
+        """Bytes of memory that the open windows occupy."""
+        return sum(column.nbytes for column in self.open)
+
+    def saved(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """The state, but for the queries, as plain values and named arrays."""
+        self._settle()
+        arrays = {f"open.{name}": column for name, column in self.open._asdict().items()}
+        return {"closed": self.closed}, {**arrays, "opened": self._opened}
+
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Go on from what :meth:`saved` gave; the same queries have been added, in their order."""
+        self._settle()
+        self.closed = header["closed"]
+        self.open = Windows._make(arrays[f"open.{name}"] for name in Windows._fields)
+        self._opened = arrays["opened"]
+
     def _opening(self, at: Ints) -> Windows:
         """The windows that these rows open."""
-        if not len(at) or not len(self._number):
+        number, size, slide, offset, _ = self._queries
+        if not len(at) or not len(number):
             return NO_WINDOWS
-        size, slide, offset = self._size, self._slide, self._offset
-        first = np.maximum(self.opened + 1, (at[0] - offset) // slide + 1)
+        first = np.maximum(self._opened + 1, (at[0] - offset) // slide + 1)
         final = (at[-1] - offset + size) // slide + (1 if self.farewell else 0)
         count = np.maximum(final - first + 1, 0)
         sparse = np.flatnonzero(count > 4 * len(at) + 64 + 2 * (size // slide))
         dense = np.setdiff1d(np.flatnonzero(count > 0), sparse, assume_unique=True)
         parts = [self._between(at, dense, first[dense], count[dense])]
         parts += [self._around(at, int(q), int(first[q])) for q in sparse]
-        self.opened = np.maximum(self.opened, np.where(count > 0, final, self.opened))
-        return Windows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        self._opened = np.maximum(self._opened, np.where(count > 0, final, self._opened))
+        return Windows(*map(np.concatenate, zip(*parts, strict=True)))
 
     def _between(self, at: Ints, which: Ints, first: Ints, count: Ints) -> Windows:
         """Windows of some queries, numbered from ``first`` on, as far as they hold a row."""
@@ -170,22 +198,21 @@ class Schedule:
         ahead = np.cumsum(count) - count
         query = np.repeat(which, count)
         number = np.repeat(first - ahead, count) + np.arange(int(count.sum()), dtype=np.int64)
-        end = self._offset[query] + number * self._slide[query]
-        start = end - self._size[query]
+        slide = self._queries.slide[query]
+        end = self._queries.offset[query] + number * slide
+        start = end - self._queries.size[query]
         if not self.counted:
             low = np.searchsorted(at, start, side="left")
             holds = low < np.searchsorted(at, end, side="left")
             if self.farewell:  # or the window before it does
-                before = np.searchsorted(at, end - self._slide[query], side="left")
-                holds |= np.searchsorted(at, start - self._slide[query], side="left") < before
+                before = np.searchsorted(at, end - slide, side="left")
+                holds |= np.searchsorted(at, start - slide, side="left") < before
             start, end, query = start[holds], end[holds], query[holds]
         return self._windows(start, end, query)
 
     def _around(self, at: Ints, which: int, first: int) -> Windows:
         """Windows of a query whose slide is small beside the distances of these rows."""
-        slide, offset, size = (
-            int(column[which]) for column in (self._slide, self._offset, self._size)
-        )
+        _, size, slide, offset, _ = (int(column[which]) for column in self._queries)
         places = np.unique(at)
         begin = np.maximum((places - offset) // slide + 1, first)
         final = (places - offset + size) // slide + (1 if self.farewell else 0)
@@ -201,7 +228,7 @@ class Schedule:
     def _windows(self, start: Ints, end: Ints, query: Ints) -> Windows:
         if self.counted:
             start = np.maximum(start, 0)
-        return Windows(start, end, self._k[query], self._number[query])
+        return Windows(start, end, self._queries.k[query], self._queries.number[query])
 
 
 def _too_many(count: int) -> DataError:

@@ -10,18 +10,21 @@ from numpy.typing import NDArray
 
 from skyband.engine.changes import Changes
 from skyband.engine.results import Ranked
+from skyband.engine.snapshot import Saved, join, part
 from skyband.order import Floats, Ints
 from skyband.query import TopK
 from skyband.workload import build
-from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
+from skyband.workload.schedule import Piece, Schedule
 from skyband.workload.structure import Answers, PlacedRows
 
 _PIECE = 1 << 17  # rows that are scheduled at once
 _ANSWERS = 1 << 22  # ranked rows that one piece should not exceed
 _OPENING = 1 << 22  # windows that one piece should not open
 
-Found = tuple[Ints, Ranked]
+QueryWindows = tuple[Ints, Ranked]
 """The number of each window's query, and the windows."""
+
+Found = QueryWindows  # the name that the monitor imports
 
 
 class Sharing:
@@ -40,7 +43,7 @@ class Sharing:
         """Take in a query, by number."""
         self.schedule.add(number, query, complete_from)
         self._queries[number] = query
-        self._piece = 0  # to be told again
+        self._piece = 0  # computed anew before the next rows
 
     def _rows_at_once(self) -> int:
         """How many rows to schedule at once, so that neither windows nor answers are too many."""
@@ -65,16 +68,19 @@ class Sharing:
         """Bounds of the first window of a query that will be answered."""
         return self.schedule.first_complete(number)
 
-    def push(self, score: Floats, seq: Ints, at: Ints, id: Ints, closed: int) -> list[Found]:
+    def push(
+        self, score: Floats, seq: Ints, at: Ints, ids: Ints, closed: int
+    ) -> list[QueryWindows]:
         """Take in rows in sequence, before the place ``closed``; answer what ends there or before.
 
-        Counted rows keep their place even if they are not ranked; timed ones do not come here.
+        Rows of count windows that are not ranked (NaN) keep their places; those of time windows
+        are not passed in.
         """
-        found = []
+        answered = []
         at_once = self._rows_at_once()
         for low in range(0, max(len(score), 1), at_once):
             part = slice(low, low + at_once)
-            rows = PlacedRows(score[part], seq[part], at[part], id[part])
+            rows = PlacedRows(score[part], seq[part], at[part], ids[part])
             last = low + at_once >= len(score)
             upto = closed if last else int(at[part][-1]) + (1 if self.counted else 0)
             piece = self.schedule.cut(rows.at, upto)
@@ -84,28 +90,26 @@ class Sharing:
                 places=not self.counted or self.changes is not None,
                 numbers=self.changes is not None,
             )
-            found.append(self._ranked(piece, answers))
-        return found
+            answered.append(self._ranked(piece, answers))
+        return answered
 
-    def _ranked(self, piece: Piece, answers: Answers) -> Found:
+    def _ranked(self, piece: Piece, answers: Answers) -> QueryWindows:
         windows, offsets = piece.due, np.concatenate([[0], answers.upto])
         columns = (answers.score, answers.seq, answers.at, answers.id)
         ranks = previous = None
         if self.changes is not None:
-            told = self.changes.of_windows(windows.query.tolist(), offsets, columns)
-            some = np.diff(told.offsets) > 0  # windows without any change are left out
-            windows, offsets = (
-                windows.take(some),
-                np.append(told.offsets[:-1][some], told.offsets[-1]),
-            )
-            columns, ranks, previous = told.columns, told.ranks, told.previous
-        score, _, at, id = columns
+            changed = self.changes.of_windows(windows.query.tolist(), offsets, columns)
+            reported = np.diff(changed.offsets) > 0  # windows without any change are left out
+            windows = windows.take(reported)
+            offsets = np.append(changed.offsets[:-1][reported], changed.offsets[-1])
+            columns, ranks, previous = changed.columns, changed.ranks, changed.previous
+        score, _, at, ids = columns
         ranked = Ranked(
             windows.start,
             windows.end,
             offsets,
             score,
-            id,
+            ids,
             None if self.counted else at,
             ranks,
             previous,
@@ -114,10 +118,8 @@ class Sharing:
         return windows.query, ranked
 
     def _forget(self) -> None:
-        """Forget now what cannot win any more, whatever the structure would wait for."""
-        none = np.empty(0, np.int64)
-        schedule = self.schedule
-        self.structure.forget(Piece(schedule.open, NO_WINDOWS, none, schedule.closed))
+        """Drop the rows that cannot win any more, even if the structure would do so later."""
+        self.structure.forget(self.schedule.pause())
 
     def check_invariants(self, alive: Mapping[int, tuple[float, int]]) -> None:
         """Assert what the structure promises, given score and place of the ranked rows so far."""
@@ -131,29 +133,18 @@ class Sharing:
 
     def state_bytes(self) -> int:
         """Bytes of memory that the state occupies."""
-        schedule = sum(column.nbytes for column in self.schedule.open)
-        return self.structure.state_bytes() + schedule
+        return self.structure.state_bytes() + self.schedule.state_bytes()
 
-    def snapshot(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def saved(self) -> Saved:
         """The state as plain values and named arrays."""
-        arrays = {f"structure.{name}": v for name, v in self.structure.snapshot().items()}
-        arrays |= {f"open.{name}": v for name, v in self.schedule.open._asdict().items()}
-        self.schedule.settle()
-        arrays["opened"] = self.schedule.opened
+        parts = {"structure": self.structure.saved(), "schedule": self.schedule.saved()}
         if self.changes is not None:
-            arrays |= {f"changes.{name}": v for name, v in self.changes.saved()[1].items()}
-        return {"closed": self.schedule.closed}, arrays
+            parts["changes"] = self.changes.saved()
+        return join({}, parts)
 
-    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the state by one that :meth:`snapshot` gave; the queries are there already."""
-        prefix = "structure."
-        self.structure.restore(
-            {name[len(prefix) :]: v for name, v in arrays.items() if name.startswith(prefix)}
-        )
-        self.schedule.settle()
-        self.schedule.open = Windows(*(arrays[f"open.{name}"] for name in Windows._fields))
-        self.schedule.opened = arrays["opened"]
-        self.schedule.closed = header["closed"]
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`saved` gave; the queries are there already."""
+        self.structure.restored(*part("structure", header, arrays))
+        self.schedule.restored(*part("schedule", header, arrays))
         if self.changes is not None:
-            mine = {n[8:]: v for n, v in arrays.items() if n.startswith("changes.")}
-            self.changes.restored({}, mine)
+            self.changes.restored(*part("changes", header, arrays))

@@ -10,13 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.algorithm import filled, flatten
+from skyband.engine.snapshot import Saved
 from skyband.kernels.jit import first_use
+from skyband.kernels.records import Record, fields
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
 
 
 class PlacedRows(NamedTuple):
-    """PlacedRows in sequence: scores (NaN is never ranked), arrival numbers, places, ids."""
+    """Rows in sequence: scores (NaN is never ranked), arrival numbers, places, ids."""
 
     score: Floats
     seq: Ints
@@ -27,7 +29,7 @@ class PlacedRows(NamedTuple):
 class Answers(NamedTuple):
     """The rankings of a piece's due windows, one after the other; ``upto`` per window.
 
-    Columns that nobody asked for are empty.
+    Columns that the caller does not need are empty.
     """
 
     score: Floats
@@ -37,6 +39,9 @@ class Answers(NamedTuple):
     upto: Ints
 
 
+PROGRESS = np.dtype((np.record, fields("row", "due", "written")))
+"""How far a kernel has come in a piece: rows taken in, windows answered, ranked rows written."""
+
 _COMPILED: set[type[Structure]] = set()
 
 
@@ -44,8 +49,8 @@ class Structure(ABC):
     """Maintains what may still win in any window of a workload, and answers windows from it.
 
     A subclass keeps its whole state in ``self.state``, a tuple of (tuples of) arrays, so that a
-    snapshot is those arrays and nothing else. ``progress`` tells its kernel where in a piece to go
-    on after it ran out of room: rows taken in, windows answered, rows written.
+    snapshot is those arrays and nothing else. ``progress``, one record of :data:`PROGRESS`, tells
+    its kernel where in a piece to go on after it ran out of room.
     """
 
     name: ClassVar[str]
@@ -58,7 +63,7 @@ class Structure(ABC):
         """The state before the first row."""
 
     @abstractmethod
-    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Ints) -> bool:
+    def run(self, rows: PlacedRows, piece: Piece, target: Answers, progress: Record) -> bool:
         """Take in rows and answer windows in turn; False if room ran out.
 
         Kernels do not allocate: they stop, and Python makes room.
@@ -73,32 +78,32 @@ class Structure(ABC):
         """Ascending arrival numbers of the rows that are kept."""
 
     @abstractmethod
-    def held(self) -> int:
-        """How many rows are kept, or how many references to them if that is more."""
+    def size(self) -> int:
+        """How many rows are kept."""
 
     @abstractmethod
     def forget(self, piece: Piece) -> None:
         """Forget what no open window of a piece can need, now."""
 
-    def held_from(self, starts: Ints) -> Ints:
+    def size_from(self, starts: Ints) -> Ints:
         """How many rows from each of these places on are kept, at most."""
-        return np.full(len(starts), self.held(), np.int64)
+        return np.full(len(starts), self.size(), np.int64)
 
     @abstractmethod
-    def check_own(self) -> None:
+    def check_structure(self) -> None:
         """Assert the invariants that concern the structure alone."""
 
-    def check_invariants(self, open: Windows, alive: Mapping[int, tuple[float, int]]) -> None:
-        """Assert that what is kept is the union of predicted results, and nothing else.
+    def check_invariants(self, windows: Windows, alive: Mapping[int, tuple[float, int]]) -> None:
+        """Assert that the rows kept are the union of predicted results, and no others.
 
-        ``alive`` holds score and place of the ranked rows that some open window holds.
+        ``windows`` are open; ``alive`` has score and place of the ranked rows in any of them.
         """
-        self.check_own()
+        self.check_structure()
         predicted: set[int] = set()
-        for start, k in zip(open.start.tolist(), open.k.tolist(), strict=True):
-            held = [seq for seq, (_, at) in alive.items() if at >= start]
-            held.sort(key=lambda seq: (alive[seq][0], seq), reverse=True)
-            predicted.update(held[:k])
+        for start, k in zip(windows.start.tolist(), windows.k.tolist(), strict=True):
+            seqs = [seq for seq, (_, at) in alive.items() if at >= start]
+            seqs.sort(key=lambda seq: (alive[seq][0], seq), reverse=True)
+            predicted.update(seqs[:k])
         assert self.kept().tolist() == sorted(predicted), "not the union of predicted results"
 
     def push(self, rows: PlacedRows, piece: Piece, places: bool, numbers: bool) -> Answers:
@@ -107,8 +112,8 @@ class Structure(ABC):
         ``places`` and ``numbers`` ask for the places and the arrival numbers of ranked rows.
         """
         due = piece.due
-        own = np.maximum(piece.upto - np.searchsorted(rows.at, due.start), 0)
-        room = max(int(np.minimum(due.k, own + self.held_from(due.start)).sum()), 1)
+        arriving = np.maximum(piece.upto - np.searchsorted(rows.at, due.start), 0)
+        room = max(int(np.minimum(due.k, arriving + self.size_from(due.start)).sum()), 1)
         target = Answers(
             np.empty(room),
             np.empty(room if numbers else 0, np.int64),
@@ -124,20 +129,21 @@ class Structure(ABC):
         return target
 
     def _push(self, rows: PlacedRows, piece: Piece, target: Answers) -> Answers:
-        progress = np.zeros(3, np.int64)
+        progress = np.zeros(1, PROGRESS)
         while not self.run(rows, piece, target, progress):
             self.make_room()
-        written = int(progress[2])
+        written = int(progress["written"][0])
         return Answers._make([*(column[:written] for column in target[:-1]), target.upto])
 
     def state_bytes(self) -> int:
         """Bytes of memory that the state occupies."""
         return sum(array.nbytes for _, array in flatten(self.state))
 
-    def snapshot(self) -> dict[str, NDArray[Any]]:
+    def saved(self) -> Saved:
         """The state as named arrays."""
-        return dict(flatten(self.state))
+        return {}, dict(flatten(self.state))
 
-    def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Replace the state by one that :meth:`snapshot` gave."""
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Replace the state by one that :meth:`saved` gave."""
+        del header
         self.state = filled(self.state, "", arrays)

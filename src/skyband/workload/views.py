@@ -1,7 +1,7 @@
 """Views: all open windows that start at the same place, in flat arrays, for the kernels.
 
-A view's k is the largest that its open windows ask for; it falls when the window that asked for it
-is answered, and at 0 the view is gone. Views stand in the order of their starts.
+A view's k is the largest of its open windows. It falls as these are answered; at 0, when all are,
+the view is dropped. Views are in the order of their starts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.kernels.jit import lean
+from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Windows
 
@@ -21,70 +22,72 @@ class Views(NamedTuple):
     ``start``    place from which on its windows hold rows
     ``k``        rows that it ranks, 0 once all its windows are answered
     ``filled``   rows that are predicted for it
-    ``held``     the structure's own: a node, or where its list begins
+    ``pointer``  by structure: the node of its worst predicted row, or where its list begins
     ``least``    score of its worst predicted row, -inf as long as it is not full
-    ``floor``    per block of views, a bound that no ``least`` in it is below
-    ``numbers``  first view that is not gone, views, newest place that was read
+    ``floor``    per block of views, a lower bound of ``least``
+    ``bounds``   the first view that is not dropped (``first``); entries used (``end``); the newest
+                 place that was read (``newest``)
     """
 
     start: Ints
     k: Ints
     filled: Ints
-    held: Ints
+    pointer: Ints
     least: Floats
     floor: Floats
-    numbers: Ints
+    bounds: Record
 
 
-HEAD, COUNT, NEWEST = 0, 1, 2
+_BOUNDS = fields("first", "end", "newest")
 BLOCK = 6  # bits: 64 views in a block
 _BEFORE_ALL = -(1 << 62)
 
 
-def views(room: int) -> Views:
-    """No views, and room for some."""
-    numbers = np.array([0, 0, _BEFORE_ALL], np.int64)
+def no_views(room: int) -> Views:
+    """Room for ``room`` views, and none yet."""
     columns = (np.zeros(room, np.int64) for _ in range(4))
     floor = np.full((room >> BLOCK) + 1, -np.inf)
-    return Views._make([*columns, np.zeros(room), floor, numbers])
+    return Views._make([*columns, np.zeros(room), floor, record(_BOUNDS, newest=_BEFORE_ALL)])
 
 
-def with_room(held: Views) -> Views:
-    """The same views, and room for as many more."""
-    more = max(len(held.start), 16)
-    longer = [np.concatenate([column, np.zeros(more, column.dtype)]) for column in held[:5]]
+def with_room(views: Views) -> Views:
+    """The same views with twice the room."""
+    more = max(len(views.start), 16)
+    longer = [np.concatenate([column, np.zeros(more, column.dtype)]) for column in views[:5]]
     floor = np.full((len(longer[0]) >> BLOCK) + 1, -np.inf)
-    return Views._make([*longer, floor, held.numbers])
+    return Views._make([*longer, floor, views.bounds])
 
 
 @lean
-def lacks_view(held: Views) -> bool:
-    """Whether there is no room for one more view, even without those that are gone."""
-    if held.numbers[COUNT] < len(held.start):
+def lacks_view(views: Views) -> bool:
+    """Whether there is no room for one more view; first closes the gaps of dropped ones."""
+    bounds = views.bounds[0]
+    if bounds.end < len(views.start):
         return False
     to = 0
-    for view in range(held.numbers[HEAD], held.numbers[COUNT]):
-        if held.k[view] > 0:
-            held.start[to] = held.start[view]
-            held.k[to] = held.k[view]
-            held.filled[to] = held.filled[view]
-            held.held[to] = held.held[view]
-            held.least[to] = held.least[view]
+    for view in range(bounds.first, bounds.end):
+        if views.k[view] > 0:
+            views.start[to] = views.start[view]
+            views.k[to] = views.k[view]
+            views.filled[to] = views.filled[view]
+            views.pointer[to] = views.pointer[view]
+            views.least[to] = views.least[view]
             to += 1
-    for block in range(len(held.floor)):
-        held.floor[block] = -np.inf
-    held.numbers[HEAD] = 0
-    held.numbers[COUNT] = to
-    return 2 * to > len(held.start)
+    for block in range(len(views.floor)):
+        views.floor[block] = -np.inf
+    bounds.first = 0
+    bounds.end = to
+    return 2 * to > len(views.start)
 
 
 @lean
-def next_window(held: Views, open: Windows) -> int:
-    """The first window, by start, that began after the newest place that was read. O(log)."""
-    low, high = 0, len(open.start)
+def next_window(views: Views, windows: Windows) -> int:
+    """The first window, by start, that starts after the newest place that was read. O(log)."""
+    newest = views.bounds[0].newest
+    low, high = 0, len(windows.start)
     while low < high:
         middle = (low + high) >> 1
-        if open.start[middle] <= held.numbers[NEWEST]:
+        if windows.start[middle] <= newest:
             low = middle + 1
         else:
             high = middle
@@ -92,29 +95,30 @@ def next_window(held: Views, open: Windows) -> int:
 
 
 @lean
-def open_view(held: Views, start: int) -> int:
-    """Begin a view, or find the newest one if it starts there. O(1)."""
-    newest = held.numbers[COUNT] - 1
-    if newest >= held.numbers[HEAD] and held.start[newest] == start and held.k[newest] > 0:
+def open_view(views: Views, start: int) -> int:
+    """Append a view that starts at a place, unless the last one does; return its entry. O(1)."""
+    bounds = views.bounds[0]
+    newest = bounds.end - 1
+    if newest >= bounds.first and views.start[newest] == start and views.k[newest] > 0:
         return newest
     view = newest + 1
-    held.start[view] = start
-    held.k[view] = 0
-    held.filled[view] = 0
-    held.held[view] = 0
-    held.least[view] = -np.inf
-    held.floor[view >> BLOCK] = -np.inf
-    held.numbers[COUNT] = view + 1
+    views.start[view] = start
+    views.k[view] = 0
+    views.filled[view] = 0
+    views.pointer[view] = 0
+    views.least[view] = -np.inf
+    views.floor[view >> BLOCK] = -np.inf
+    bounds.end = view + 1
     return view
 
 
 @lean
-def find_view(held: Views, start: int) -> int:
-    """The view that starts at a place. O(log)."""
-    low, high = held.numbers[HEAD], held.numbers[COUNT]
+def find_view(views: Views, start: int) -> int:
+    """The first view that starts at a place or later. O(log)."""
+    low, high = views.bounds[0].first, views.bounds[0].end
     while low < high:
         middle = (low + high) >> 1
-        if held.start[middle] < start:
+        if views.start[middle] < start:
             low = middle + 1
         else:
             high = middle
@@ -122,25 +126,26 @@ def find_view(held: Views, start: int) -> int:
 
 
 @lean
-def still_asked(open: Windows, start: int, done: int) -> int:
-    """The largest k among the windows that start at a place and end after ``done``."""
-    low, high = 0, len(open.start)
+def largest_k(windows: Windows, start: int, done: int) -> int:
+    """The largest k of the windows that start at a place and end after ``done``, or 0."""
+    low, high = 0, len(windows.start)
     while low < high:
         middle = (low + high) >> 1
-        if open.start[middle] < start:
+        if windows.start[middle] < start:
             low = middle + 1
         else:
             high = middle
     most = 0
-    while low < len(open.start) and open.start[low] == start:
-        if open.end[low] > done:
-            most = max(most, open.k[low])
+    while low < len(windows.start) and windows.start[low] == start:
+        if windows.end[low] > done:
+            most = max(most, windows.k[low])
         low += 1
     return most
 
 
 @lean
-def drop_gone(held: Views) -> None:
-    """Move past the oldest views that are gone."""
-    while held.numbers[HEAD] < held.numbers[COUNT] and held.k[held.numbers[HEAD]] == 0:
-        held.numbers[HEAD] += 1
+def drop_answered(views: Views) -> None:
+    """Drop the oldest views whose windows are all answered."""
+    bounds = views.bounds[0]
+    while bounds.first < bounds.end and views.k[bounds.first] == 0:
+        bounds.first += 1
