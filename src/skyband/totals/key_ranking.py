@@ -4,8 +4,8 @@ Most totals change far below the k best. So only a share of the keys, those at o
 *threshold*, are in the heap; the threshold is set anew when fewer than k are left above it, or too
 many.
 
-The single numbers are fields of the record of the state: ``ranked`` slots have a total, ``above`` of
-them are in the heap; ``threshold`` and ``threshold_seq`` are the score and sequence number of it.
+The single numbers are fields of the record of the state: ``ranked`` slots have a total, ``above``
+of them are in the heap; ``threshold`` and ``threshold_seq`` are its score and sequence number.
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 A row is added to what its key has in the open pane. A pane that closes becomes entries, which are
 added to the totals; when it expires they are taken away again. So a row costs one look-up and one
 addition, everything else is done once for all rows that a key has in a pane.
+
+What is called once for each entry takes the few arrays that it needs: handing over the whole state
+would cost more than the work.
 """
 
 from __future__ import annotations
@@ -223,80 +226,75 @@ def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> No
 
 
 @lean
-def _note_change(state: State, now: Any, slot: int, row: int) -> None:
-    """Note that a total has changed."""
-    state.changed[now.changed] = slot
-    now.changed += 1 - state.totals[row + CHANGED]
-    state.totals[row + CHANGED] = 1
-
-
-@lean
 def _close(state: State) -> None:
     """Make entries of the open pane, and add them to the totals."""
     now = state.now[0]
-    entries, totals, pane = state.entries, state.totals, state.pane
+    entries, totals, pane, changed = state.entries, state.totals, state.pane, state.changed
     aggregate, limbs, mask = now.aggregate, now.limbs, len(entries.slot) - 1
     width, total_width = _sum_width(now), _total_width(now)
-    for i in range(now.opened):
+    opened, following, first, changes = now.opened, now.next, now.pane_from, now.changed
+    for i in range(opened):
         if i & _AHEAD == 0:
-            _read_ahead(state, pane.slot, i, now.opened, -1)
+            _read_ahead(state, pane.slot, i, opened, -1)
         slot = pane.slot[i]
-        number = now.next + i
+        number = following + i
         at = number & mask
         row, source, target = slot * total_width, slot * (PANE_SUM + width) + PANE_SUM, at * width
         entries.slot[at] = slot
-        entries.first[at] = now.pane_from
+        entries.first[at] = first
         totals[row + TOTAL + ROWS] += pane.sums[source]
         totals[row + LATEST] = number
         if aggregate == EXTREMES:
             entries.value[at] = pane.value[slot]
             pane.value[slot] = -np.inf
-            _link(state, now, number, row, pane.sums[source])
+            # a key without older rows has nothing to follow, whatever stands in its row
+            older = totals[row + TAIL] if totals[row + TOTAL + ROWS] > pane.sums[source] else -1
+            _link(entries.value, entries.newer, entries.older, number, older, now.oldest)
+            if entries.older[at] < now.oldest:
+                totals[row + LARGEST] = number
+            totals[row + TAIL] = number
         elif aggregate != COUNTS:
             totals[row + TOTAL + INFINITE] += pane.sums[source + INFINITE]
             add_sum(totals, row + TOTAL + LIMB, pane.sums, source + LIMB, limbs, 1)
         for column in range(width):
             entries.sums[target + column] = pane.sums[source + column]
             pane.sums[source + column] = 0
-        _note_change(state, now, slot, row)
-    state.work[INSERTIONS] += now.opened
-    now.next += now.opened
+        changed[changes] = slot
+        changes += 1 - totals[row + CHANGED]
+        totals[row + CHANGED] = 1
+    state.work[INSERTIONS] += opened
+    now.next = following + opened
     now.opened = 0
+    now.changed = changes
 
 
 @lean
-def _link(state: State, now: Any, number: int, row: int, rows: int) -> None:
+def _link(value: Floats, newer: Ints, older: Ints, number: int, previous: int, oldest: int) -> None:
     """Let an entry follow the older ones of its key that are larger; forget the others."""
-    entries, totals, oldest = state.entries, state.totals, now.oldest
-    mask = len(entries.slot) - 1
-    value = entries.value[number & mask]
-    # a key without older rows has nothing to follow, whatever stands in its row
-    older = totals[row + TAIL] if totals[row + TOTAL + ROWS] > rows else -1
-    while older >= oldest and entries.value[older & mask] <= value:
-        older = entries.older[older & mask]
-    if older < oldest:
-        totals[row + LARGEST] = number
-    else:
-        entries.newer[older & mask] = number
-    entries.older[number & mask] = older
-    entries.newer[number & mask] = -1
-    totals[row + TAIL] = number
+    mask = len(value) - 1
+    at = number & mask
+    while previous >= oldest and value[previous & mask] <= value[at]:
+        previous = older[previous & mask]
+    if previous >= oldest:
+        newer[previous & mask] = number
+    older[at] = previous
+    newer[at] = -1
 
 
 @lean
 def _expire(state: State, first: int) -> None:
     """Take the panes that begin before a row away from the totals."""
     now = state.now[0]
-    entries, totals = state.entries, state.totals
+    entries, totals, changed = state.entries, state.totals, state.changed
     aggregate, limbs, mask = now.aggregate, now.limbs, len(entries.slot) - 1
     width, total_width = _sum_width(now), _total_width(now)
-    while now.oldest < now.next:
-        number = now.oldest
+    number, following, changes = now.oldest, now.next, now.changed
+    while number < following:
         at = number & mask
         if entries.first[at] >= first:
             break
         if number & _AHEAD == 0:
-            _read_ahead(state, entries.slot, number, now.next, mask)
+            _read_ahead(state, entries.slot, number, following, mask)
         slot = entries.slot[at]
         row, source = slot * total_width, at * width
         totals[row + TOTAL + ROWS] -= entries.sums[source + ROWS]
@@ -306,35 +304,44 @@ def _expire(state: State, first: int) -> None:
         elif aggregate != COUNTS:
             totals[row + TOTAL + INFINITE] -= entries.sums[source + INFINITE]
             add_sum(totals, row + TOTAL + LIMB, entries.sums, source + LIMB, limbs, -1)
-        now.oldest = number + 1
-        _note_change(state, now, slot, row)
+        changed[changes] = slot
+        changes += 1 - totals[row + CHANGED]
+        totals[row + CHANGED] = 1
+        number += 1
+    now.oldest = number
+    now.changed = changes
 
 
 @lean
 def _rank_changed(state: State) -> None:
-    """Rank every key whose total has changed anew."""
+    """Rank every key whose total has changed anew.
+
+    Most keys were below the threshold and still are: these are passed over as cheaply as can be.
+    """
     now = state.now[0]
-    totals, ranking, aggregate = state.totals, state.ranking, now.aggregate
+    totals, ranking, changed, seen = state.totals, state.ranking, state.changed, state.pane.sums
+    values, place, aggregate, limbs = state.entries.value, ranking.place, now.aggregate, now.limbs
     width, pane_width = _total_width(now), PANE_SUM + _sum_width(now)
-    threshold = scaled(now.threshold, now.origin, now.limbs)
+    threshold = now.threshold
+    limit = scaled(threshold, now.origin, limbs)
+    adds = aggregate in (SUMS, MEANS)
     for i in range(now.changed):
         if i & _AHEAD == 0:
-            _read_ahead(state, state.changed, i, now.changed, -1)
-        slot = state.changed[i]
+            _read_ahead(state, changed, i, now.changed, -1)
+        slot = changed[i]
         row = slot * width
         totals[row + CHANGED] = 0
-        if ranking.place[slot] == BELOW and (aggregate in (SUMS, MEANS)):
+        below = place[slot] == BELOW
+        if below and adds and totals[row + TOTAL + INFINITE] == 0:
             rows = totals[row + TOTAL + ROWS]
-            limit = threshold * max(rows, 1) if aggregate == MEANS else threshold
-            if (
-                rows > 0
-                and totals[row + TOTAL + INFINITE] == 0
-                and is_surely_below(totals, row + TOTAL + LIMB, now.limbs, limit)
-            ):
+            factor = rows if aggregate == MEANS else 1
+            if rows > 0 and is_surely_below(totals, row + TOTAL + LIMB, limbs, limit * factor):
                 continue
-        total = _total(state, slot)
+        total = _total(totals, row, values, now, state.scratch)
+        if below and total < threshold:
+            continue
         if total == total:
-            rank_slot(ranking, now, slot, total, state.pane.sums[slot * pane_width + SEEN])
+            rank_slot(ranking, now, slot, total, seen[slot * pane_width + SEEN])
         else:
             drop_slot(ranking, now, slot)
     state.work[EVENTS] += now.changed
@@ -345,11 +352,13 @@ def _rank_changed(state: State) -> None:
 def _set_threshold(state: State) -> None:
     """Set the threshold anew, among totals as they are now."""
     now = state.now[0]
-    ranking, pane_width = state.ranking, PANE_SUM + _sum_width(now)
+    ranking, totals, seen = state.ranking, state.totals, state.pane.sums
+    width, pane_width = _total_width(now), PANE_SUM + _sum_width(now)
     for slot in range(now.used):
         if ranking.place[slot] == BELOW:
-            ranking.score[slot] = _total(state, slot)
-            ranking.seq[slot] = state.pane.sums[slot * pane_width + SEEN]
+            total = _total(totals, slot * width, state.entries.value, now, state.scratch)
+            ranking.score[slot] = total
+            ranking.seq[slot] = seen[slot * pane_width + SEEN]
     set_threshold(ranking, now)
     state.work[RESCANS] += 1
 
@@ -357,27 +366,25 @@ def _set_threshold(state: State) -> None:
 @entry
 def total_of(state: State, slot: int) -> float:
     """:func:`_total` for Python."""
-    return _total(state, slot)
+    now = state.now[0]
+    row = slot * _total_width(now)
+    return _total(state.totals, row, state.entries.value, now, state.scratch)
 
 
 @lean
-def _total(state: State, slot: int) -> float:
-    """The total of a key; NaN if it has none."""
-    now = state.now[0]
-    totals = state.totals
-    row = slot * _total_width(now)
+def _total(totals: Ints, row: int, values: Floats, now: Any, scratch: Ints) -> float:
+    """The total of the key with this row; NaN if it has none."""
     rows = totals[row + TOTAL + ROWS]
     if rows == 0:
         return np.nan
     if now.aggregate == COUNTS:
         return float(rows)
     if now.aggregate == EXTREMES:
-        entries = state.entries
-        return entries.value[totals[row + LARGEST] & (len(entries.slot) - 1)] * now.sign
+        return values[totals[row + LARGEST] & (len(values) - 1)] * now.sign
     infinite = totals[row + TOTAL + INFINITE]
     if infinite > 0:
         if infinite < _NEGATIVE:
             return np.inf
         return -np.inf if infinite & (_NEGATIVE - 1) == 0 else np.nan
-    total = rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, state.scratch)
+    total = rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, scratch)
     return total / rows if now.aggregate == MEANS else total
