@@ -127,6 +127,10 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             now.lacking = ENTRIES
             return False
         done = look_up(state.slots, now, keys, values, low, high)
+        read = _read_rows(
+            state.pane.sums, PANE_SUM + _sum_width(now), state.slots.block, done - low
+        )
+        state.scratch[0] = read  # or nothing would be read
         if now.aggregate == COUNTS:
             _count(state, counts, base, low, done)
         elif now.aggregate == EXTREMES:
@@ -207,6 +211,16 @@ def _add(state: State, bits: Ints, counts: Ints, base: int, low: int, high: int)
 
 
 @lean
+def _read_rows(rows: Ints, width: int, slots: Ints, count: int) -> int:
+    """Read the rows of slots, so that memory delivers them side by side."""
+    read = 0
+    for i in range(count):
+        row = max(slots[i], 0) * width
+        read ^= rows[row] ^ rows[row + width - 1]
+    return read
+
+
+@lean
 def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> None:
     """Read the totals of the slots that come next, so that memory delivers them side by side."""
     now = state.now[0]
@@ -222,7 +236,7 @@ def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> No
             read ^= entries.newer[largest] ^ entries.older[tail]
             if entries.value[largest] < entries.value[tail]:
                 read ^= 1
-    state.scratch[0] = read  # or it would not be read
+    state.scratch[0] = read  # or nothing would be read
 
 
 @lean
@@ -235,7 +249,10 @@ def _close(state: State) -> None:
     opened, following, first, changes = now.opened, now.next, now.pane_from, now.changed
     for i in range(opened):
         if i & _AHEAD == 0:
+            ahead = pane.slot[i : min(i + _AHEAD + 1, opened)]
+            read = _read_rows(pane.sums, PANE_SUM + width, ahead, len(ahead))
             _read_ahead(state, pane.slot, i, opened, -1)
+            state.scratch[0] ^= read
         slot = pane.slot[i]
         number = following + i
         at = number & mask
