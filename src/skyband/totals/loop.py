@@ -57,10 +57,12 @@ from skyband.totals.state import (
     SUMS,
     TAIL,
     TOTAL,
+    OpenPane,
     State,
 )
 
 _AHEAD = 31  # rows that are read ahead, less one
+_FEW = 4  # rows that are not worth it
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
 Batch = tuple[Ints, Floats, Ints, Ints]
@@ -77,16 +79,23 @@ def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) ->
         if not fits(now.lowest, now.highest, now.origin, now.limbs):
             now.lacking = LIMBS
             return step
+    base, mask = steps.base[0], len(state.entries.slot) - 1
+    # a call with the whole state costs as much as a row: none is made in vain, or panes of a row
+    # would cost twice as much
     while step < len(steps.stop):
-        _expire(state, steps.first[step])
-        window = steps.window[step]
-        if not _take(state, batch, steps.base[0], steps.split[step], 2 * window):
+        first, window = steps.first[step], steps.window[step]
+        if now.oldest < now.next and state.entries.first[now.oldest & mask] < first:
+            _expire(state, first)
+        split, stop = steps.split[step], steps.stop[step]
+        if now.position < split and not _take(state, batch, base, split, 2 * window):
             return step
-        if not _take(state, batch, steps.base[0], steps.stop[step], 2 * window + 1):
+        if now.position < stop and not _take(state, batch, base, stop, 2 * window + 1):
             return step
         if steps.emit[step]:
-            _close(state)
-            _rank_changed(state)
+            if now.opened > 0:
+                _close(state)
+            if now.changed > 0:
+                _rank_changed(state)
             if threshold_is_due(now):
                 _set_threshold(state)
             write_best(state.ranking, now, target, step)
@@ -114,8 +123,9 @@ def _total_width(now: Any) -> int:
 def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
     """Add rows up to ``stop`` to a pane, in blocks; False if room ran out before."""
     now = state.now[0]
-    if now.position < stop and now.pane != pane:
-        _close(state)
+    if now.pane != pane:
+        if now.opened > 0:
+            _close(state)
         now.pane = pane
         now.pane_from = base + now.position
     keys, values, bits, counts = batch
@@ -127,16 +137,16 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             now.lacking = ENTRIES
             return False
         done = look_up(state.slots, now, keys, values, low, high)
-        read = _read_rows(
-            state.pane.sums, PANE_SUM + _sum_width(now), state.slots.block, done - low
-        )
-        state.scratch[0] = read  # or nothing would be read
+        if done - low > _FEW:
+            width = PANE_SUM + _sum_width(now)
+            read = _read_rows(state.pane.sums, width, state.slots.block, done - low)
+            state.scratch[0] = read  # or nothing would be read
         if now.aggregate == COUNTS:
-            _count(state, counts, base, low, done)
+            _count(now, state.slots.block, state.pane, counts, base, low, done)
         elif now.aggregate == EXTREMES:
-            _compare(state, values, counts, base, low, done)
+            _compare(now, state.slots.block, state.pane, values, counts, base, low, done)
         else:
-            _add(state, bits, counts, base, low, done)
+            _add(now, state.slots.block, state.pane, bits, counts, base, low, done)
         now.position = done
         if done < high:
             now.lacking = SLOTS
@@ -145,10 +155,11 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
 
 
 @lean
-def _count(state: State, counts: Ints, base: int, low: int, high: int) -> None:
+def _count(
+    now: Any, block: Ints, pane: OpenPane, counts: Ints, base: int, low: int, high: int
+) -> None:
     """Count a block of rows."""
-    now = state.now[0]
-    block, sums, slots = state.slots.block, state.pane.sums, state.pane.slot
+    sums, slots = pane.sums, pane.slot
     first, opened, counted = now.pane_from, now.opened, len(counts) > 0
     for position in range(low, high):
         slot = block[position - low]
@@ -163,15 +174,18 @@ def _count(state: State, counts: Ints, base: int, low: int, high: int) -> None:
 
 
 @lean
-def _compare(state: State, values: Floats, counts: Ints, base: int, low: int, high: int) -> None:
+def _compare(
+    now: Any,
+    block: Ints,
+    pane: OpenPane,
+    values: Floats,
+    counts: Ints,
+    base: int,
+    low: int,
+    high: int,
+) -> None:
     """Count a block of rows, and note the largest values."""
-    now = state.now[0]
-    block, sums, slots, value = (
-        state.slots.block,
-        state.pane.sums,
-        state.pane.slot,
-        state.pane.value,
-    )
+    sums, slots, value = pane.sums, pane.slot, pane.value
     first, opened, counted, sign = now.pane_from, now.opened, len(counts) > 0, now.sign
     for position in range(low, high):
         slot = block[position - low]
@@ -187,10 +201,11 @@ def _compare(state: State, values: Floats, counts: Ints, base: int, low: int, hi
 
 
 @lean
-def _add(state: State, bits: Ints, counts: Ints, base: int, low: int, high: int) -> None:
+def _add(
+    now: Any, block: Ints, pane: OpenPane, bits: Ints, counts: Ints, base: int, low: int, high: int
+) -> None:
     """Count a block of rows, and add their values up."""
-    now = state.now[0]
-    block, sums, slots = state.slots.block, state.pane.sums, state.pane.slot
+    sums, slots = pane.sums, pane.slot
     first, opened, counted = now.pane_from, now.opened, len(counts) > 0
     origin, limbs = now.origin, now.limbs
     width = PANE_SUM + LIMB + limbs
@@ -248,7 +263,7 @@ def _close(state: State) -> None:
     width, total_width = _sum_width(now), _total_width(now)
     opened, following, first, changes = now.opened, now.next, now.pane_from, now.changed
     for i in range(opened):
-        if i & _AHEAD == 0:
+        if i & _AHEAD == 0 and opened - i > _FEW:
             ahead = pane.slot[i : min(i + _AHEAD + 1, opened)]
             read = _read_rows(pane.sums, PANE_SUM + width, ahead, len(ahead))
             _read_ahead(state, pane.slot, i, opened, -1)
@@ -310,7 +325,7 @@ def _expire(state: State, first: int) -> None:
         at = number & mask
         if entries.first[at] >= first:
             break
-        if number & _AHEAD == 0:
+        if number & _AHEAD == 0 and following - number > _FEW:
             _read_ahead(state, entries.slot, number, following, mask)
         slot = entries.slot[at]
         row, source = slot * total_width, at * width
@@ -343,7 +358,7 @@ def _rank_changed(state: State) -> None:
     limit = scaled(threshold, now.origin, limbs)
     adds = aggregate in (SUMS, MEANS)
     for i in range(now.changed):
-        if i & _AHEAD == 0:
+        if i & _AHEAD == 0 and now.changed - i > _FEW:
             _read_ahead(state, changed, i, now.changed, -1)
         slot = changed[i]
         row = slot * width

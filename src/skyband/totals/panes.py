@@ -79,7 +79,7 @@ class PaneTotals(Algorithm):
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
-        self.state.now[0].position = 0
+        self.state.now["position"] = 0  # several times as fast as by the record's attribute
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:

@@ -29,26 +29,20 @@ class Slots(NamedTuple):
 
     ``key``    key of each slot in use
     ``table``  slots by where the hash of their key points, or the next free place; -1 is free
-    ``block``  scratch: slots of the rows of a block, -1 for a row that is left out
-    ``match``  scratch: the keys of these slots
+    ``block``  scratch: slots of the rows of a block, -1 for a row that is left out; then the keys
+               of slots that may be theirs
     """
 
     key: Ints
     table: NDArray[np.int32]
     block: Ints
-    match: Ints
 
 
 def slots_with(room: int, keys: Ints) -> Slots:
     """Room for ``room`` keys, a power of two; these have the first slots."""
     key = np.zeros(room, np.int64)
     key[: len(keys)] = keys
-    slots = Slots(
-        key,
-        np.full(2 * room, -1, np.int32),
-        np.zeros(BLOCK, np.int64),
-        np.zeros(BLOCK, np.int64),
-    )
+    slots = Slots(key, np.full(2 * room, -1, np.int32), np.zeros(2 * BLOCK, np.int64))
     _enter(slots, len(keys))
     return slots
 
@@ -87,7 +81,8 @@ def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: 
     Rows whose value is NaN have none. Returns the row at which slots ran out, or ``high``. O(1)
     expected for each row.
     """
-    table, key, block, match = slots.table, slots.key, slots.block, slots.match
+    table, key, block = slots.table, slots.key, slots.block
+    match = block[BLOCK:]
     shift = _shift(slots)
     rows = high - low
     for i in range(rows):
