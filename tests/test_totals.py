@@ -67,7 +67,7 @@ def counted(query, keys, values, cuts):
         if high and high % window.slide == 0 and (high >= window.size or not window.full):
             start = max(0, high - window.size)
             alive = {at: values[at] for at in range(start, high) if values[at] == values[at]}
-            monitor.algorithm.check_invariants(alive)
+            monitor.algorithm.check_invariants(alive, dict(enumerate(keys)))
     assert monitor.dropped.nan_score == sum(value != value for value in values)
     return found
 

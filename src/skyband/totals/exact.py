@@ -1,10 +1,14 @@
 """Exact sums of float64 numbers as rows of whole numbers, which add and subtract without loss.
 
-Every finite float64 is a whole multiple of 2**-1074. A sum is kept as *limbs*: limb i counts
-multiples of 2**(32 * i - 1074). A number is cut into three neighbouring limbs of 32 bits each, all
-of its sign, and limbs are added without carrying; so a row of limbs depends only on which numbers
-are in it, and taking numbers away again leaves what was there before. Only the limbs between
-``lowest`` and the highest that any number so far needs are stored.
+Every finite float64 is a whole multiple of 2**-1074: a mantissa of 53 bits whose last bit stands at
+a *place*, 0 being 2**-1074. A sum is one long whole number in *limbs* of 62 bits: limb i counts
+multiples of 2**(62 * i) from the place ``origin`` on. All limbs but the highest are from 0 to
+2**62 - 1, the highest has the sign. So a sum depends only on which numbers are in it, and taking
+numbers away again leaves what was there before.
+
+A mantissa lies in two neighbouring limbs, so adding one is two additions and a carry that goes no
+further in sums of two limbs. These hold 2**42 numbers whose places are no more than 29 apart; sums
+of other numbers have more limbs, see :func:`layout`.
 """
 
 from __future__ import annotations
@@ -16,26 +20,73 @@ import numpy as np
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
-OFTEN = (1 << 30) - 1
-"""Additions after which limbs must be carried, less one: 2**30 of 32 bits each fit 63 bits."""
+NO_PLACES = (1 << 11, -1)
+"""The lowest and the highest place of no numbers."""
 
-_BITS = 32
+_BITS = 62
 _LIMB = (1 << _BITS) - 1
 _MANTISSA = (1 << 52) - 1
+_MAGNITUDE = (1 << 63) - 1
 _INFINITE = 0x7FF
+_HEADROOM = 53 + 42  # bits of a mantissa, and of how many numbers a sum can hold
+_MARGIN = 2.0**-50  # what a rough sum may be wrong by, times the limbs that it is made of
+_BEYOND = 2.0**200  # more than the two highest limbs can say
 
 
-def limbs_for(bits: Ints) -> tuple[int, int]:
-    """The limbs that finite numbers, given by their bits, need: the lowest, and after the highest.
+def layout(lowest: int, highest: int) -> tuple[int, int]:
+    """Origin and limbs of sums of numbers between these places.
 
-    (0, 0) if all are zero, infinite or NaN.
+    Room that is left serves numbers to come, most of it smaller ones: the smallest number of a
+    stream shrinks faster than the largest one grows.
     """
-    exponent = (bits >> 52) & _INFINITE
-    exponent = exponent[(exponent < _INFINITE) & ((bits << 1) != 0)]
-    if not len(exponent):
-        return 0, 0
-    place = np.maximum(np.array([exponent.min(), exponent.max()]), 1) - 1
-    return int(place[0]) // _BITS, int(place[1]) // _BITS + 3
+    if highest < lowest:
+        return 0, 2
+    bits = highest - lowest + _HEADROOM
+    limbs = max(-(-bits // _BITS), 2)
+    spare = limbs * _BITS - bits
+    return lowest - (spare - spare // 4), limbs
+
+
+def relaid(sums: Ints, shift: int, limbs: int) -> Ints:
+    """Sums, a row each, whose origin is ``shift`` places lower, or higher if that loses nothing."""
+    moved = np.zeros((len(sums), limbs), np.int64)
+    last = sums.shape[1] - 1
+    for i in range(last + 1):
+        to, bits = divmod(_BITS * i + shift, _BITS)
+        limb = sums[:, i]
+        if to == limbs - 1:
+            moved[:, to] += limb << bits
+            continue
+        if to >= 0:
+            moved[:, to] += (limb & (_LIMB >> bits)) << bits
+        if -1 <= to < limbs - 1:
+            moved[:, to + 1] += limb >> (_BITS - bits)
+        if i == last:  # a sum below zero fills all limbs above it
+            for j in range(max(to + 1, 0), limbs - 1):
+                moved[:, j + 1] += moved[:, j] >> _BITS
+                moved[:, j] &= _LIMB
+    return moved
+
+
+@lean
+def places(bits: Ints, lowest: int, highest: int) -> tuple[int, int]:
+    """The range of places, widened to that of finite numbers given by their bits. O(numbers)."""
+    infinite = _INFINITE << 52
+    least, most = infinite, 0
+    for i in range(len(bits)):
+        magnitude = bits[i] & _MAGNITUDE
+        least = min(least, magnitude if magnitude > 0 else infinite)
+        most = max(most, magnitude if magnitude < infinite else 0)
+    if most > 0:
+        lowest = min(lowest, max(least >> 52, 1) - 1)
+        highest = max(highest, max(most >> 52, 1) - 1)
+    return lowest, highest
+
+
+@lean
+def fits(lowest: int, highest: int, origin: int, limbs: int) -> bool:
+    """Whether sums with this layout hold numbers between these places. O(1)."""
+    return highest < lowest or (lowest >= origin and highest - origin <= limbs * _BITS - _HEADROOM)
 
 
 @lean
@@ -45,89 +96,119 @@ def is_infinite(bits: int) -> bool:
 
 
 @lean
-def add(limbs: Ints, at: int, lowest: int, bits: int) -> None:
-    """Add a finite number to the limbs that begin at ``at``, the first being ``lowest``. O(1)."""
+def add(sums: Ints, at: int, limbs: int, origin: int, bits: int) -> None:
+    """Add a finite number, given by its bits, to the sum that begins at ``at``. O(1) amortised."""
     exponent = (bits >> 52) & _INFINITE
-    mantissa = bits & _MANTISSA
-    if exponent > 0:
-        mantissa |= _MANTISSA + 1
-        exponent -= 1
-    if mantissa == 0:
-        return
-    shift = exponent & (_BITS - 1)
-    to = at + (exponent >> 5) - lowest
+    normal = 1 if exponent > 0 else 0
+    mantissa = (bits & _MANTISSA) | (normal << 52)
+    shift = max(exponent - normal - origin, 0)  # only zero stands below the origin
+    if limbs > 2:
+        limb = shift // _BITS
+        shift -= limb * _BITS
+        at += limb
+        limbs -= limb
+    sign = bits >> 63  # 0, or -1 for numbers below zero
     low = (mantissa & (_LIMB >> shift)) << shift
-    rest = mantissa >> (_BITS - shift)
-    if bits < 0:
-        limbs[to] -= low
-        limbs[to + 1] -= rest & _LIMB
-        limbs[to + 2] -= rest >> _BITS
-    else:
-        limbs[to] += low
-        limbs[to + 1] += rest & _LIMB
-        limbs[to + 2] += rest >> _BITS
+    high = mantissa >> (_BITS - shift)
+    low = ((low ^ sign) - sign) + sums[at]
+    high = ((high ^ sign) - sign) + (low >> _BITS) + sums[at + 1]
+    sums[at] = low & _LIMB
+    while limbs > 2:
+        at += 1
+        limbs -= 1
+        sums[at] = high & _LIMB
+        high >>= _BITS
+        if high == 0:
+            return
+        high += sums[at + 1]
+    sums[at + 1] = high
 
 
 @lean
-def carry(limbs: Ints, at: int, size: int) -> None:
-    """Bring every limb but the highest into 32 bits, not negative; same sum. O(size)."""
-    over = 0
-    for i in range(at, at + size - 1):
-        found = limbs[i] + over
-        limbs[i] = found & _LIMB
-        over = found >> _BITS
-    limbs[at + size - 1] += over
+def add_sum(sums: Ints, at: int, others: Ints, other: int, limbs: int, sign: int) -> None:
+    """Add another sum, or take it away if ``sign`` is -1. O(limbs)."""
+    carry = 0
+    for i in range(limbs - 1):
+        limb = sums[at + i] + sign * others[other + i] + carry
+        sums[at + i] = limb & _LIMB
+        carry = limb >> _BITS
+    sums[at + limbs - 1] += sign * others[other + limbs - 1] + carry
 
 
 @lean
-def rounded(limbs: Ints, at: int, size: int, lowest: int, scratch: Ints) -> float:
-    """The float64 nearest to a sum, of two the even one. O(size).
+def rounded(sums: Ints, at: int, limbs: int, origin: int, scratch: Ints) -> float:
+    """The float64 nearest to a sum, of two the even one. O(limbs).
 
-    ``scratch`` has room for two limbs more than the sum.
+    ``scratch`` has room for the limbs.
     """
-    sign = 1.0
-    over = _magnitude(limbs, at, size, 1, scratch)
-    if over < 0:
-        sign = -1.0
-        over = _magnitude(limbs, at, size, -1, scratch)
-    scratch[size] = over & _LIMB
-    scratch[size + 1] = over >> _BITS
-    top = size + 1
+    negative = sums[at + limbs - 1] < 0
+    sign = -1 if negative else 1
+    carry = 0
+    for i in range(limbs):
+        limb = sign * sums[at + i] + carry
+        scratch[i] = limb & _LIMB
+        carry = limb >> _BITS
+    top = limbs - 1
     while top >= 0 and scratch[top] == 0:
         top -= 1
     if top < 0:
         return 0.0
     # 55 bits from the highest one on: 53 to keep, one for the half, one for all that follows
-    kept = scratch[top]
-    width = math.frexp(float(kept))[1]
-    need = 55 - width
+    bits = scratch[top]
+    width = _width(bits)
+    rest = 0
     below = top - 1
-    more = 0
+    if width > 55:
+        rest = bits & ((1 << (width - 55)) - 1)
+        bits >>= width - 55
+    elif width < 55:
+        bits <<= 55 - width
+        if below >= 0:
+            bits |= scratch[below] >> (_BITS - 55 + width)
+            rest = scratch[below] & (_LIMB >> (55 - width))
+            below -= 1
     while below >= 0:
-        limb = scratch[below]
-        take = min(need, _BITS)
-        kept = (kept << take) | (limb >> (_BITS - take))
-        more |= limb & (_LIMB >> take)
-        need -= take
+        rest |= scratch[below]
         below -= 1
-    kept <<= need
-    if more != 0:
-        kept |= 1
-    result, rest = kept >> 2, kept & 3
-    if rest == 3 or (rest == 2 and result & 1 == 1):
-        result += 1
-    exponent = (lowest + top) * _BITS + width - 53 - 1074
-    if exponent > 971 or (exponent == 971 and result == 1 << 53):
+    if rest != 0:
+        bits |= 1
+    mantissa, half = bits >> 2, bits & 3
+    if half == 3 or (half == 2 and mantissa & 1 == 1):
+        mantissa += 1
+    exponent = origin + top * _BITS + width - 53 - 1074
+    if exponent > 971 or (exponent == 971 and mantissa == 1 << 53):
         return sign * math.inf
-    return sign * math.ldexp(float(result), int(exponent))
+    return sign * math.ldexp(float(mantissa), int(exponent))
 
 
 @lean
-def _magnitude(limbs: Ints, at: int, size: int, sign: int, scratch: Ints) -> int:
-    """Limbs times ``sign``, carried, into ``scratch``; returns the carry, below 0 if they are."""
-    over = 0
-    for i in range(size):
-        found = sign * limbs[at + i] + over
-        scratch[i] = found & _LIMB
-        over = found >> _BITS
-    return over
+def _width(whole: int) -> int:
+    """Bits of a number above zero; one float64 would round it."""
+    if whole >> 31 > 0:
+        return math.frexp(float(whole >> 31))[1] + 31
+    return math.frexp(float(whole))[1]
+
+
+@lean
+def scaled(threshold: float, origin: int, limbs: int) -> float:
+    """A threshold in units of a sum's last limb but one, for :func:`is_surely_below`.
+
+    -inf, which no sum is below, if rounding of totals near the threshold may bring them up to it.
+    """
+    if not 1e-290 < abs(threshold) < 1e290:
+        return -np.inf
+    exponent = 1074 - origin - _BITS * (limbs - 2)
+    if math.frexp(threshold)[1] + exponent > 200:
+        return math.copysign(_BEYOND, threshold)
+    return math.ldexp(threshold, int(exponent))
+
+
+@lean
+def is_surely_below(sums: Ints, at: int, limbs: int, threshold: float) -> bool:
+    """Whether a sum is below a scaled threshold, and by so much that rounding does not matter.
+
+    O(1), where :func:`rounded` costs several times as much. False says nothing.
+    """
+    high, low = float(sums[at + limbs - 1]) * 2.0**_BITS, float(sums[at + limbs - 2])
+    margin = (abs(high) + low) * _MARGIN + 1.0
+    return high + low + margin < threshold - abs(threshold) * _MARGIN

@@ -1,4 +1,4 @@
-"""What pane totals promise, asserted."""
+"""The invariants of pane totals, asserted."""
 
 from __future__ import annotations
 
@@ -6,71 +6,77 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
-import numpy as np
-
-from skyband.engine.ids import Ids
-from skyband.totals.key_ranking import BAR, BELOW, OUT, RANKED, SIZE
+from skyband.totals.key_ranking import BELOW, OUT
 from skyband.totals.loop import total_of
-from skyband.totals.slots import KEY, SEEN, TOTAL
 from skyband.totals.state import (
     EXTREMES,
-    KIND,
     LARGEST,
-    LIMBS,
-    LOWEST,
+    LIMB,
     MEANS,
-    NEXT,
-    OLDEST,
+    PANE_SUM,
     ROWS,
-    SIGN,
+    SEEN,
     SUMS,
-    WIDTH,
+    TOTAL,
     State,
+    alive_entries,
+    sum_width,
+    total_width,
 )
 
 
-def check(state: State, directory: Ids, alive: Mapping[int, float]) -> None:
-    """Assert the invariants of :class:`PaneTotals` after an answer, given the rows alive."""
-    numbers, entries, kind = state.numbers, state.entries, int(state.numbers[KIND])
-    width = int(numbers[WIDTH])
-    living = np.arange(numbers[OLDEST], numbers[NEXT], dtype=np.int64) & entries.mask[0]
-    sums = entries.sums.reshape(-1, width)
+def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> None:
+    """Assert the invariants of :class:`PaneTotals` after an answer.
+
+    ``alive`` are the values of the window's rows by sequence number, ``keys`` their keys.
+    """
+    now, entries, ranking = state.now[0], state.entries, state.ranking
+    aggregate, used, mask = int(now.aggregate), int(now.used), len(entries.slot) - 1
+    width = sum_width(aggregate, int(now.limbs))
     rows: Counter[int] = Counter()
     exact: dict[int, Fraction] = {}
     highest: dict[int, float] = {}
+    newest: dict[int, int] = {}
     for seq, value in alive.items():
-        key = int(directory.id[directory.places(np.array([seq]))[0]])
+        key = keys[seq]
         rows[key] += 1
-        if np.isfinite(value):
+        newest[key] = max(newest.get(key, seq), seq)
+        if abs(value) != float("inf"):
             exact[key] = exact.get(key, Fraction(0)) + Fraction(value)
-        signed = value * int(state.numbers[SIGN])
+        signed = value * int(now.sign)
         highest[key] = max(highest.get(key, signed), signed)
+    sums = entries.sums.reshape(-1, width)
     counted: Counter[int] = Counter()
-    cells = state.slots.rows()
-    for at in living:
-        counted[int(cells[entries.slot[at], KEY])] += int(sums[at, ROWS])
+    for at in alive_entries(state):
+        counted[int(state.slots.key[entries.slot[at]])] += int(sums[at, ROWS])
     assert counted == rows, "1: entries are not the window's rows"
-    unit = Fraction(2) ** (32 * int(numbers[LOWEST]) - 1074)
-    for slot in range(len(cells)):
-        key = int(cells[slot, KEY])
-        assert int(cells[slot, TOTAL + ROWS]) == rows[key], f"2: rows of {key}"
-        if kind in (SUMS, MEANS):
-            limbs = cells[slot, TOTAL + LIMBS :].tolist()
-            found = unit * sum(limb << (32 * at) for at, limb in enumerate(limbs))
-            assert found == exact.get(key, 0), f"2: sum of {key}"
-        if kind == EXTREMES and rows[key]:
-            first = int(cells[slot, LARGEST])
-            assert first >= numbers[OLDEST], f"2: maximum of {key} has expired"
-            assert entries.value[first & entries.mask[0]] == highest[key], f"2: max of {key}"
-    held = state.standings
-    size, used = int(held.numbers[SIZE]), len(cells)
-    order = [(total_of(state, slot), int(cells[slot, SEEN])) for slot in range(used)]
-    for at, slot in enumerate(held.heap[:size]):
-        assert held.place[slot] == at, "3: a slot does not know its place"
-        assert at == 0 or order[slot] < order[held.heap[(at - 1) // 2]], "3: not a heap"
-    bar = (float(held.bar[0]), int(held.numbers[BAR]))
+    totals = state.totals.reshape(-1, total_width(aggregate, int(now.limbs)))
+    pane = state.pane.sums.reshape(-1, PANE_SUM + width)
+    assert now.opened == 0, "1: the pane of an answer is open"
+    assert not pane[:, PANE_SUM:].any(), "1: a closed pane has left something"
+    unit = Fraction(2) ** (int(now.origin) - 1074)
     for slot in range(used):
-        assert held.place[slot] == OUT or rows[int(cells[slot, KEY])], "3: a key is gone"
-        above = held.place[slot] != OUT and order[slot] >= bar
-        assert above == (held.place[slot] > BELOW), "3: a key on the wrong side of the bar"
-    assert int((held.place != OUT).sum()) == held.numbers[RANKED], "3: keys are miscounted"
+        key = int(state.slots.key[slot])
+        assert int(totals[slot, TOTAL + ROWS]) == rows[key], f"2: rows of {key}"
+        if rows[key]:
+            assert int(pane[slot, SEEN]) == newest[key], f"2: newest row of {key}"
+        if aggregate in (SUMS, MEANS):
+            limbs = totals[slot, TOTAL + LIMB :].tolist()
+            assert all(0 <= limb < 1 << 62 for limb in limbs[:-1]), f"2: limbs of {key}"
+            total = unit * sum(limb << (62 * at) for at, limb in enumerate(limbs))
+            assert total == exact.get(key, 0), f"2: sum of {key}"
+        if aggregate == EXTREMES and rows[key]:
+            largest = int(totals[slot, LARGEST])
+            assert largest >= now.oldest, f"2: maximum of {key} has expired"
+            assert entries.value[largest & mask] == highest[key], f"2: max of {key}"
+    order = [(total_of(state, slot), int(pane[slot, SEEN])) for slot in range(used)]
+    for at, slot in enumerate(ranking.heap[: now.above]):
+        assert ranking.place[slot] == at, "3: a slot does not know its place"
+        assert at == 0 or order[slot] < order[ranking.heap[(at - 1) // 2]], "3: not a heap"
+    threshold = (float(now.threshold), int(now.threshold_seq))
+    for slot in range(used):
+        place = ranking.place[slot]
+        assert place == OUT or rows[int(state.slots.key[slot])], "3: a key is gone"
+        above = place != OUT and order[slot] >= threshold
+        assert above == (place > BELOW), "3: a key on the wrong side of the threshold"
+    assert int((ranking.place != OUT).sum()) == now.ranked, "3: keys are miscounted"

@@ -1,6 +1,16 @@
-"""The loop of pane totals: for each step expire, take rows in, rank what changed, answer."""
+"""The loop of pane totals: for each step expire, take rows in, rank what changed, answer.
+
+A row is added to what its key has in the open pane. A pane that closes becomes entries, which are
+added to the totals; when it expires they are taken away again. So a row costs one look-up and one
+addition, everything else is done once for all rows that a key has in a pane.
+
+What is called once for each entry takes the few arrays that it needs: handing over the whole state
+would cost more than the work.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
@@ -9,58 +19,88 @@ from skyband.kernels.emission import Out, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import CANDIDATES, EVENTS, INSERTIONS, RESCANS, SLIDES
 from skyband.order import Floats, Ints
-from skyband.totals.exact import OFTEN, add, carry, is_infinite, rounded
-from skyband.totals.key_ranking import BELOW, RANKED, bar_is_due, leave, set_bar, stand, write_best
-from skyband.totals.slots import CHANGED, LATEST, SEEN, STRIDE, TOTAL, USED, slot_of
+from skyband.totals.exact import (
+    add,
+    add_sum,
+    fits,
+    is_infinite,
+    is_surely_below,
+    places,
+    rounded,
+    scaled,
+)
+from skyband.totals.key_ranking import (
+    BELOW,
+    drop_slot,
+    rank_slot,
+    set_threshold,
+    threshold_is_due,
+    write_best,
+)
+from skyband.totals.slots import BLOCK, look_up
 from skyband.totals.state import (
+    CHANGED,
     COUNTS,
+    ENOUGH,
+    ENTRIES,
     EXTREMES,
     INFINITE,
-    KIND,
     LARGEST,
+    LATEST,
+    LIMB,
     LIMBS,
-    LOWEST,
     MEANS,
-    NEXT,
-    OLDEST,
-    PANE,
-    PANE_FROM,
-    POSITION,
+    PANE_SUM,
     ROWS,
-    SIGN,
+    SEEN,
+    SLOTS,
+    SUMS,
     TAIL,
-    TOUCHED,
-    WIDTH,
-    K,
+    TOTAL,
+    OpenPane,
     State,
 )
 
 _AHEAD = 31  # rows that are read ahead, less one
+_FEW = 4  # rows that are not worth it
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
-Rows = tuple[Ints, Ints, Floats, Ints, Ints]
-"""Keys, their hashes, values, the bits of values; how many rows each stands for, none: one."""
+Batch = tuple[Ints, Floats, Ints, Ints]
+"""Keys, values, the bits of values; how many rows each row stands for, or nothing if for one."""
 
 
 @entry
-def advance(state: State, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step in which room ran out."""
-    numbers = state.numbers
-    while step < len(steps.stop):
-        _expire(state, steps.first[step])
-        window = steps.window[step]
-        if not _take(state, rows, steps.base[0], steps.split[step], 2 * window):
+    now = state.now[0]
+    now.lacking = ENOUGH
+    if now.position == 0 and (now.aggregate in (SUMS, MEANS)):
+        now.lowest, now.highest = places(batch[2], now.lowest, now.highest)
+        if not fits(now.lowest, now.highest, now.origin, now.limbs):
+            now.lacking = LIMBS
             return step
-        if not _take(state, rows, steps.base[0], steps.stop[step], 2 * window + 1):
+    base, mask = steps.base[0], len(state.entries.slot) - 1
+    # a call with the whole state costs as much as a row: none is made in vain, or panes of a row
+    # would cost twice as much
+    while step < len(steps.stop):
+        first, window = steps.first[step], steps.window[step]
+        if now.oldest < now.next and state.entries.first[now.oldest & mask] < first:
+            _expire(state, first)
+        split, stop = steps.split[step], steps.stop[step]
+        if now.position < split and not _take(state, batch, base, split, 2 * window):
+            return step
+        if now.position < stop and not _take(state, batch, base, stop, 2 * window + 1):
             return step
         if steps.emit[step]:
-            _close(state)
-            _settle(state)
-            if bar_is_due(state.standings, numbers[K]):
-                _set_bar(state)
-            write_best(state.standings, numbers[K], target, step)
+            if now.opened > 0:
+                _close(state)
+            if now.changed > 0:
+                _rank_changed(state)
+            if threshold_is_due(now):
+                _set_threshold(state)
+            write_best(state.ranking, now, target, step)
             state.work[SLIDES] += 1
-            state.work[CANDIDATES] += state.standings.numbers[RANKED]
+            state.work[CANDIDATES] += now.ranked
         else:
             skip(target, step)
         step += 1
@@ -68,216 +108,315 @@ def advance(state: State, rows: Rows, steps: Steps, target: Out, step: int) -> i
 
 
 @lean
-def _take(state: State, rows: Rows, base: int, stop: int, pane: int) -> bool:
-    """Add rows up to ``stop`` to the entries of a pane; False if room ran out before."""
-    keys, hashed, values, bits, counts = rows
-    counted = len(counts) > 0
-    numbers, entries, slots = state.numbers, state.entries, state.slots
-    position = numbers[POSITION]
-    if position < stop and numbers[PANE] != pane:
-        _close(state)
-        numbers[PANE] = pane
-    kind, sign, width, lowest = numbers[KIND], numbers[SIGN], numbers[WIDTH], numbers[LOWEST]
-    mask, begin = entries.mask[0], numbers[PANE_FROM]
-    while position < stop:
-        value = values[position]
-        if value != value:  # NaN holds its place only
-            position += 1
-            continue
-        slot = slot_of(slots, keys[position], hashed[position])
+def _sum_width(now: Any) -> int:
+    """Numbers in a sum."""
+    return LIMB + now.limbs if now.aggregate in (SUMS, MEANS) else 1
+
+
+@lean
+def _total_width(now: Any) -> int:
+    """Numbers in a row of the totals."""
+    return TAIL + 1 if now.aggregate == EXTREMES else TOTAL + _sum_width(now)
+
+
+@lean
+def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
+    """Add rows up to ``stop`` to a pane, in blocks; False if room ran out before."""
+    now = state.now[0]
+    if now.pane != pane:
+        if now.opened > 0:
+            _close(state)
+        now.pane = pane
+        now.pane_from = base + now.position
+    keys, values, bits, counts = batch
+    room = len(state.entries.slot)
+    while now.position < stop:
+        low = now.position
+        high = min(low + BLOCK, stop)
+        if now.next - now.oldest + now.opened + high - low > room:
+            now.lacking = ENTRIES
+            return False
+        done = look_up(state.slots, now, keys, values, low, high)
+        if done - low > _FEW:
+            width = PANE_SUM + _sum_width(now)
+            read = _read_rows(state.pane.sums, width, state.slots.block, done - low)
+            state.scratch[0] = read  # or nothing would be read
+        if now.aggregate == COUNTS:
+            _count(now, state.slots.block, state.pane, counts, base, low, done)
+        elif now.aggregate == EXTREMES:
+            _compare(now, state.slots.block, state.pane, values, counts, base, low, done)
+        else:
+            _add(now, state.slots.block, state.pane, bits, counts, base, low, done)
+        now.position = done
+        if done < high:
+            now.lacking = SLOTS
+            return False
+    return True
+
+
+@lean
+def _count(
+    now: Any, block: Ints, pane: OpenPane, counts: Ints, base: int, low: int, high: int
+) -> None:
+    """Count a block of rows."""
+    sums, slots = pane.sums, pane.slot
+    first, opened, counted = now.pane_from, now.opened, len(counts) > 0
+    for position in range(low, high):
+        slot = block[position - low]
         if slot < 0:
-            break
-        row = slot * slots.numbers[STRIDE]
-        number = slots.cells[row + LATEST]
-        if number < begin:
-            number = numbers[NEXT]
-            if number - numbers[OLDEST] > mask:
-                break
-            slots.cells[row + LATEST] = number
-            _begin(state, number & mask, slot, base + position)
-        at = number & mask
-        slots.cells[row + SEEN] = base + position
-        entries.sums[at * width + ROWS] += counts[position] if counted else 1
-        if kind == EXTREMES:
-            entries.value[at] = max(entries.value[at], value * sign)
-        elif kind != COUNTS:
-            _add(entries.sums, at * width, width, lowest, bits[position], counted)
-        position += 1
-    numbers[POSITION] = position
-    return position >= stop
+            continue
+        row = slot * (PANE_SUM + 1)
+        slots[opened] = slot
+        opened += 1 if sums[row + SEEN] < first else 0
+        sums[row + SEEN] = base + position
+        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
+    now.opened = opened
 
 
 @lean
-def _begin(state: State, at: int, slot: int, seq: int) -> None:
-    """Begin the next entry, of nothing."""
-    entries, width = state.entries, state.numbers[WIDTH]
-    state.numbers[NEXT] += 1
-    entries.slot[at] = slot
-    entries.born[at] = seq
-    for column in range(at * width, at * width + width):
-        entries.sums[column] = 0
-    if state.numbers[KIND] == EXTREMES:
-        entries.value[at] = -np.inf
+def _compare(
+    now: Any,
+    block: Ints,
+    pane: OpenPane,
+    values: Floats,
+    counts: Ints,
+    base: int,
+    low: int,
+    high: int,
+) -> None:
+    """Count a block of rows, and note the largest values."""
+    sums, slots, value = pane.sums, pane.slot, pane.value
+    first, opened, counted, sign = now.pane_from, now.opened, len(counts) > 0, now.sign
+    for position in range(low, high):
+        slot = block[position - low]
+        if slot < 0:
+            continue
+        row = slot * (PANE_SUM + 1)
+        slots[opened] = slot
+        opened += 1 if sums[row + SEEN] < first else 0
+        sums[row + SEEN] = base + position
+        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
+        value[slot] = max(value[slot], values[position] * sign)
+    now.opened = opened
 
 
 @lean
-def _add(sums: Ints, at: int, width: int, lowest: int, bits: int, often: bool) -> None:
-    if is_infinite(bits):
-        sums[at + INFINITE] += _NEGATIVE if bits < 0 else 1
-        return
-    if width > LIMBS:
-        add(sums, at + LIMBS, lowest, bits)
-        if often or sums[at] & OFTEN == 0:  # rows that stand for many say little of additions
-            carry(sums, at + LIMBS, width - LIMBS)
+def _add(
+    now: Any, block: Ints, pane: OpenPane, bits: Ints, counts: Ints, base: int, low: int, high: int
+) -> None:
+    """Count a block of rows, and add their values up."""
+    sums, slots = pane.sums, pane.slot
+    first, opened, counted = now.pane_from, now.opened, len(counts) > 0
+    origin, limbs = now.origin, now.limbs
+    width = PANE_SUM + LIMB + limbs
+    for position in range(low, high):
+        slot = block[position - low]
+        if slot < 0:
+            continue
+        row = slot * width
+        slots[opened] = slot
+        opened += 1 if sums[row + SEEN] < first else 0
+        sums[row + SEEN] = base + position
+        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
+        if is_infinite(bits[position]):
+            sums[row + PANE_SUM + INFINITE] += _NEGATIVE if bits[position] < 0 else 1
+        else:
+            add(sums, row + PANE_SUM + LIMB, limbs, origin, bits[position])
+    now.opened = opened
+
+
+@lean
+def _read_rows(rows: Ints, width: int, slots: Ints, count: int) -> int:
+    """Read the rows of slots, so that memory delivers them side by side."""
+    read = 0
+    for i in range(count):
+        row = max(slots[i], 0) * width
+        read ^= rows[row] ^ rows[row + width - 1]
+    return read
 
 
 @lean
 def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> None:
-    """Read the rows of the slots that come next, so that memory delivers them side by side."""
-    cells, stride = state.slots.cells, state.slots.numbers[STRIDE]
-    entries, extreme = state.entries, state.numbers[KIND] == EXTREMES
-    last = entries.mask[0]
-    found = 0
+    """Read the totals of the slots that come next, so that memory delivers them side by side."""
+    now = state.now[0]
+    totals, width = state.totals, _total_width(now)
+    entries, extreme = state.entries, now.aggregate == EXTREMES
+    last = len(entries.slot) - 1
+    read = 0
     for i in range(low, min(low + _AHEAD + 1, high)):
-        row = slots[i & mask] * stride
-        found ^= cells[row] ^ cells[row + stride - 1]
+        row = slots[i & mask] * width
+        read ^= totals[row] ^ totals[row + width - 1]
         if extreme:
-            largest, tail = cells[row + LARGEST] & last, cells[row + TAIL] & last
-            found ^= entries.newer[largest] ^ entries.older[tail]
+            largest, tail = totals[row + LARGEST] & last, totals[row + TAIL] & last
+            read ^= entries.newer[largest] ^ entries.older[tail]
             if entries.value[largest] < entries.value[tail]:
-                found ^= 1
-    state.scratch[0] = found  # or it would not be read
-
-
-@lean
-def _touch(state: State, slot: int, row: int) -> None:
-    """Note that a total has changed."""
-    if state.slots.cells[row + CHANGED] == 0:
-        state.slots.cells[row + CHANGED] = 1
-        state.touched[state.numbers[TOUCHED]] = slot
-        state.numbers[TOUCHED] += 1
+                read ^= 1
+    state.scratch[0] = read  # or nothing would be read
 
 
 @lean
 def _close(state: State) -> None:
-    """Add the open pane to the totals."""
-    numbers, entries, cells = state.numbers, state.entries, state.slots.cells
-    kind, width, mask = numbers[KIND], numbers[WIDTH], entries.mask[0]
-    stride = state.slots.numbers[STRIDE]
-    for number in range(numbers[PANE_FROM], numbers[NEXT]):
-        if number & _AHEAD == 0:
-            _read_ahead(state, entries.slot, number, numbers[NEXT], mask)
+    """Make entries of the open pane, and add them to the totals."""
+    now = state.now[0]
+    entries, totals, pane, changed = state.entries, state.totals, state.pane, state.changed
+    aggregate, limbs, mask = now.aggregate, now.limbs, len(entries.slot) - 1
+    width, total_width = _sum_width(now), _total_width(now)
+    opened, following, first, changes = now.opened, now.next, now.pane_from, now.changed
+    for i in range(opened):
+        if i & _AHEAD == 0 and opened - i > _FEW:
+            ahead = pane.slot[i : min(i + _AHEAD + 1, opened)]
+            read = _read_rows(pane.sums, PANE_SUM + width, ahead, len(ahead))
+            _read_ahead(state, pane.slot, i, opened, -1)
+            state.scratch[0] ^= read
+        slot = pane.slot[i]
+        number = following + i
         at = number & mask
-        row = entries.slot[at] * stride
-        if width > LIMBS:
-            carry(entries.sums, at * width + LIMBS, width - LIMBS)
+        row, source, target = slot * total_width, slot * (PANE_SUM + width) + PANE_SUM, at * width
+        entries.slot[at] = slot
+        entries.first[at] = first
+        totals[row + TOTAL + ROWS] += pane.sums[source]
+        totals[row + LATEST] = number
+        if aggregate == EXTREMES:
+            entries.value[at] = pane.value[slot]
+            pane.value[slot] = -np.inf
+            # a key without older rows has nothing to follow, whatever stands in its row
+            older = totals[row + TAIL] if totals[row + TOTAL + ROWS] > pane.sums[source] else -1
+            _link(entries.value, entries.newer, entries.older, number, older, now.oldest)
+            if entries.older[at] < now.oldest:
+                totals[row + LARGEST] = number
+            totals[row + TAIL] = number
+        elif aggregate != COUNTS:
+            totals[row + TOTAL + INFINITE] += pane.sums[source + INFINITE]
+            add_sum(totals, row + TOTAL + LIMB, pane.sums, source + LIMB, limbs, 1)
         for column in range(width):
-            cells[row + TOTAL + column] += entries.sums[at * width + column]
-        if kind == EXTREMES:
-            _link(state, number, row)
-        _touch(state, entries.slot[at], row)
-    state.work[INSERTIONS] += numbers[NEXT] - numbers[PANE_FROM]
-    numbers[PANE_FROM] = numbers[NEXT]
+            entries.sums[target + column] = pane.sums[source + column]
+            pane.sums[source + column] = 0
+        changed[changes] = slot
+        changes += 1 - totals[row + CHANGED]
+        totals[row + CHANGED] = 1
+    state.work[INSERTIONS] += opened
+    now.next = following + opened
+    now.opened = 0
+    now.changed = changes
 
 
 @lean
-def _link(state: State, number: int, row: int) -> None:
+def _link(value: Floats, newer: Ints, older: Ints, number: int, previous: int, oldest: int) -> None:
     """Let an entry follow the older ones of its key that are larger; forget the others."""
-    entries, cells, oldest = state.entries, state.slots.cells, state.numbers[OLDEST]
-    mask = entries.mask[0]
-    value = entries.value[number & mask]
-    # a key without older rows has nothing to follow, whatever stands in its row
-    older = cells[row + TAIL] if cells[row + TOTAL + ROWS] > entries.sums[number & mask] else -1
-    while older >= oldest and entries.value[older & mask] <= value:
-        older = entries.older[older & mask]
-    if older < oldest:
-        cells[row + LARGEST] = number
-    else:
-        entries.newer[older & mask] = number
-    entries.older[number & mask] = older
-    entries.newer[number & mask] = -1
-    cells[row + TAIL] = number
+    mask = len(value) - 1
+    at = number & mask
+    while previous >= oldest and value[previous & mask] <= value[at]:
+        previous = older[previous & mask]
+    if previous >= oldest:
+        newer[previous & mask] = number
+    older[at] = previous
+    newer[at] = -1
 
 
 @lean
 def _expire(state: State, first: int) -> None:
     """Take the panes that begin before a row away from the totals."""
-    numbers, entries, cells = state.numbers, state.entries, state.slots.cells
-    kind, width, mask = numbers[KIND], numbers[WIDTH], entries.mask[0]
-    stride = state.slots.numbers[STRIDE]
-    while numbers[OLDEST] < numbers[NEXT]:
-        number = numbers[OLDEST]
+    now = state.now[0]
+    entries, totals, changed = state.entries, state.totals, state.changed
+    aggregate, limbs, mask = now.aggregate, now.limbs, len(entries.slot) - 1
+    width, total_width = _sum_width(now), _total_width(now)
+    number, following, changes = now.oldest, now.next, now.changed
+    while number < following:
         at = number & mask
-        if entries.born[at] >= first:
+        if entries.first[at] >= first:
             break
-        if number & _AHEAD == 0:
-            _read_ahead(state, entries.slot, number, numbers[NEXT], mask)
-        row = entries.slot[at] * stride
-        for column in range(width):
-            cells[row + TOTAL + column] -= entries.sums[at * width + column]
-        if kind == EXTREMES and cells[row + LARGEST] == number:
-            cells[row + LARGEST] = entries.newer[at]
-        numbers[OLDEST] = number + 1
-        _touch(state, entries.slot[at], row)
+        if number & _AHEAD == 0 and following - number > _FEW:
+            _read_ahead(state, entries.slot, number, following, mask)
+        slot = entries.slot[at]
+        row, source = slot * total_width, at * width
+        totals[row + TOTAL + ROWS] -= entries.sums[source + ROWS]
+        if aggregate == EXTREMES:
+            if totals[row + LARGEST] == number:
+                totals[row + LARGEST] = entries.newer[at]
+        elif aggregate != COUNTS:
+            totals[row + TOTAL + INFINITE] -= entries.sums[source + INFINITE]
+            add_sum(totals, row + TOTAL + LIMB, entries.sums, source + LIMB, limbs, -1)
+        changed[changes] = slot
+        changes += 1 - totals[row + CHANGED]
+        totals[row + CHANGED] = 1
+        number += 1
+    now.oldest = number
+    now.changed = changes
 
 
 @lean
-def _settle(state: State) -> None:
-    """Rank every key whose total has changed anew."""
-    numbers, cells, stride = state.numbers, state.slots.cells, state.slots.numbers[STRIDE]
-    for i in range(numbers[TOUCHED]):
-        if i & _AHEAD == 0:
-            _read_ahead(state, state.touched, i, numbers[TOUCHED], -1)
-        slot = state.touched[i]
-        row = slot * stride
-        cells[row + CHANGED] = 0
-        total = _total(state, slot)
+def _rank_changed(state: State) -> None:
+    """Rank every key whose total has changed anew.
+
+    Most keys were below the threshold and still are: these are passed over as cheaply as can be.
+    """
+    now = state.now[0]
+    totals, ranking, changed, seen = state.totals, state.ranking, state.changed, state.pane.sums
+    values, place, aggregate, limbs = state.entries.value, ranking.place, now.aggregate, now.limbs
+    width, pane_width = _total_width(now), PANE_SUM + _sum_width(now)
+    threshold = now.threshold
+    limit = scaled(threshold, now.origin, limbs)
+    adds = aggregate in (SUMS, MEANS)
+    for i in range(now.changed):
+        if i & _AHEAD == 0 and now.changed - i > _FEW:
+            _read_ahead(state, changed, i, now.changed, -1)
+        slot = changed[i]
+        row = slot * width
+        totals[row + CHANGED] = 0
+        below = place[slot] == BELOW
+        if below and adds and totals[row + TOTAL + INFINITE] == 0:
+            rows = totals[row + TOTAL + ROWS]
+            factor = rows if aggregate == MEANS else 1
+            if rows > 0 and is_surely_below(totals, row + TOTAL + LIMB, limbs, limit * factor):
+                continue
+        total = _total(totals, row, values, now, state.scratch)
+        if below and total < threshold:
+            continue
         if total == total:
-            stand(state.standings, slot, total, cells[row + SEEN])
+            rank_slot(ranking, now, slot, total, seen[slot * pane_width + SEEN])
         else:
-            leave(state.standings, slot)
-    state.work[EVENTS] += numbers[TOUCHED]
-    numbers[TOUCHED] = 0
+            drop_slot(ranking, now, slot)
+    state.work[EVENTS] += now.changed
+    now.changed = 0
 
 
 @lean
-def _set_bar(state: State) -> None:
-    """Set the bar anew, among totals as they are now."""
-    held, cells, stride = state.standings, state.slots.cells, state.slots.numbers[STRIDE]
-    for slot in range(state.slots.numbers[USED]):
-        if held.place[slot] == BELOW:
-            held.score[slot] = _total(state, slot)
-            held.seq[slot] = cells[slot * stride + SEEN]
-    set_bar(held, state.numbers[K])
+def _set_threshold(state: State) -> None:
+    """Set the threshold anew, among totals as they are now."""
+    now = state.now[0]
+    ranking, totals, seen = state.ranking, state.totals, state.pane.sums
+    width, pane_width = _total_width(now), PANE_SUM + _sum_width(now)
+    for slot in range(now.used):
+        if ranking.place[slot] == BELOW:
+            total = _total(totals, slot * width, state.entries.value, now, state.scratch)
+            ranking.score[slot] = total
+            ranking.seq[slot] = seen[slot * pane_width + SEEN]
+    set_threshold(ranking, now)
     state.work[RESCANS] += 1
 
 
 @entry
 def total_of(state: State, slot: int) -> float:
     """:func:`_total` for Python."""
-    return _total(state, slot)
+    now = state.now[0]
+    row = slot * _total_width(now)
+    return _total(state.totals, row, state.entries.value, now, state.scratch)
 
 
 @lean
-def _total(state: State, slot: int) -> float:
-    """The total of a key; NaN if it has none."""
-    numbers, sums = state.numbers, state.slots.cells
-    kind, width = numbers[KIND], numbers[WIDTH]
-    at = slot * state.slots.numbers[STRIDE] + TOTAL
-    rows = sums[at + ROWS]
+def _total(totals: Ints, row: int, values: Floats, now: Any, scratch: Ints) -> float:
+    """The total of the key with this row; NaN if it has none."""
+    rows = totals[row + TOTAL + ROWS]
     if rows == 0:
         return np.nan
-    if kind == COUNTS:
+    if now.aggregate == COUNTS:
         return float(rows)
-    if kind == EXTREMES:
-        entries = state.entries
-        return entries.value[sums[at - TOTAL + LARGEST] & entries.mask[0]] * numbers[SIGN]
-    infinite = sums[at + INFINITE]
+    if now.aggregate == EXTREMES:
+        return values[totals[row + LARGEST] & (len(values) - 1)] * now.sign
+    infinite = totals[row + TOTAL + INFINITE]
     if infinite > 0:
         if infinite < _NEGATIVE:
             return np.inf
         return -np.inf if infinite & (_NEGATIVE - 1) == 0 else np.nan
-    if width == LIMBS:
-        return 0.0
-    found = rounded(sums, at + LIMBS, width - LIMBS, numbers[LOWEST], state.scratch)
-    return found / rows if kind == MEANS else found
+    total = rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, scratch)
+    return total / rows if now.aggregate == MEANS else total

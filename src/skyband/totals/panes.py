@@ -13,26 +13,28 @@ from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.kernels.emission import Out
 from skyband.order import Ints
-from skyband.totals.exact import limbs_for
 from skyband.totals.invariants import check
 from skyband.totals.loop import advance
-from skyband.totals.slots import LATEST, SEEN, hashes
 from skyband.totals.state import (
     COUNTS,
+    ENTRIES,
     EXTREMES,
+    LATEST,
+    LIMBS,
     MEANS,
-    NEXT,
-    OLDEST,
-    POSITION,
+    PANE_SUM,
+    SEEN,
     SUMS,
     State,
     new_state,
+    sum_width,
+    total_width,
     with_fresh_slots,
     with_limbs,
     with_more_entries,
 )
 
-_KINDS = {
+_AGGREGATES = {
     "count": (COUNTS, 1),
     "sum": (SUMS, 1),
     "mean": (MEANS, 1),
@@ -45,14 +47,17 @@ _ONES = np.empty(0, np.int64)
 class PaneTotals(Algorithm):
     """Maintains, for each key, an entry per pane that it occurs in, and its total in the window.
 
-    A pane that closes is added to the totals, one that expires is taken away: sums as limbs, which
-    lose nothing (:mod:`skyband.totals.exact`). Maxima cannot be taken away; so each key has its
-    entries of falling maxima, newest last, linked: the first of them is the maximum of the window.
-    Keys whose totals changed are ranked anew when the window is answered.
+    Rows are added to the open pane. A pane that closes is added to the totals, one that expires is
+    taken away: sums as limbs, which lose nothing (:mod:`skyband.totals.exact`). Maxima cannot be
+    taken away; so each key has its entries of falling maxima, newest last, linked: the first of
+    them is the maximum of the window. Keys whose totals changed are ranked anew when the window is
+    answered.
+
+    Rows come with their keys as ids and, if rows stand for several, with a column of counts.
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
     to; (2) totals are sums over entries alive, or the largest of them; (3) every key that has a
-    total is ranked: in a heap if it is at or above the bar.
+    total is ranked: in a heap if it is at or above the threshold.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
     went, and O(k log k); space O(entries + n), n being the keys of the window.
@@ -62,47 +67,48 @@ class PaneTotals(Algorithm):
     options = ("ties",)
     state: State
     directory: Ids
-    """Where the monitor keeps the keys of rows, by sequence number."""
+    """Set by the monitor, and no longer read here."""
 
     def __init__(self, setting: Setting, by: str) -> None:
-        self._kind = _KINDS[by]
-        self.attributes = False  # type: ignore[misc]  # True once rows stand for many
+        self._aggregate = _AGGREGATES[by]
         super().__init__(setting)
 
     @override
     def new_state(self) -> State:
-        return new_state(self.setting.k, *self._kind)
+        return new_state(self.setting.k, *self._aggregate)
 
+    @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
-        """Make room for the limbs of these values, and look the batch's keys up."""
-        self.state.numbers[POSITION] = 0
-        assert rows.id is not None, "rows of totals have keys"
-        self._hashes = hashes(rows.id)
-        self._bits = rows.score.view(np.int64)
-        if self._kind[0] in (SUMS, MEANS):
-            lowest, beyond = limbs_for(self._bits)
-            if beyond:
-                self.state = with_limbs(self.state, lowest, beyond)
+        self.state.now["position"] = 0  # several times as fast as by the record's attribute
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
+        assert rows.id is not None, "rows of totals have keys"
         counts = rows.columns[0] if rows.columns else _ONES
-        assert rows.id is not None
-        batch = (rows.id, self._hashes, rows.score, self._bits, counts)
+        batch = (rows.id, rows.score, rows.score.view(np.int64), counts)
         return advance(self.state, batch, steps, target, step)
 
+    @override
     def make_room(self, arriving: int) -> None:
-        """Make room for more keys, or for more entries."""
-        state = self.state
-        if int(state.numbers[NEXT] - state.numbers[OLDEST]) == len(state.entries.slot):
-            self.state = with_more_entries(state)
+        lacking = int(self.state.now[0].lacking)
+        if lacking == LIMBS:
+            self.state = with_limbs(self.state)
+        elif lacking == ENTRIES:
+            self.state = with_more_entries(self.state)
         else:
-            self.state = with_fresh_slots(state)
+            self.state = with_fresh_slots(self.state)
 
+    @override
     def kept(self) -> Ints:
-        """The newest row of each key."""
-        rows = self.state.slots.rows()
-        return np.sort(rows[rows[:, LATEST] >= self.state.numbers[OLDEST], SEEN])
+        """Ascending sequence numbers of the newest row of each key."""
+        state, now = self.state, self.state.now[0]
+        aggregate, limbs, used = int(now.aggregate), int(now.limbs), int(now.used)
+        seen = state.pane.sums.reshape(-1, PANE_SUM + sum_width(aggregate, limbs))[:used, SEEN]
+        latest = state.totals.reshape(-1, total_width(aggregate, limbs))[:used, LATEST]
+        is_open = np.zeros(used, np.bool_)
+        is_open[state.pane.slot[: now.opened]] = True
+        kept: Ints = np.sort(seen[(latest >= now.oldest) | is_open])
+        return kept
 
     @property
     @override
@@ -110,5 +116,9 @@ class PaneTotals(Algorithm):
         return self.state.work
 
     @override
-    def check_invariants(self, alive: Mapping[int, float]) -> None:
-        check(self.state, self.directory, alive)
+    def check_invariants(
+        self, alive: Mapping[int, float], keys: Mapping[int, int] | None = None
+    ) -> None:
+        """Assert the invariants, given the values of the rows alive, and their keys."""
+        assert keys is not None, "keys of the rows are needed"
+        check(self.state, alive, keys)

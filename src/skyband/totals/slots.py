@@ -1,7 +1,8 @@
-"""Keys and their slots: a row of numbers for each key, found by a hash table.
+"""Keys and their slots, in a hash table.
 
-All that is known of a key stands together, so that a change of its total touches little memory.
 Slots are only given, never taken back; when they run out, a new table is made without idle keys.
+Keys are looked up in blocks, one memory access for all rows of a block after the other: so memory
+delivers side by side what rows need, however many keys there are.
 """
 
 from __future__ import annotations
@@ -12,75 +13,108 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.kernels.jit import entry, lean
-from skyband.order import Ints
+from skyband.order import Floats, Ints
 
-KEY, LATEST, SEEN, CHANGED, TOTAL = 0, 1, 2, 3, 4
-"""What stands where in a row: the key; its newest entry, -1 at first; the sequence number of its
-newest row; 1 if its total has changed since it was ranked; then its total."""
+BLOCK = 256
+"""Rows that are looked up together."""
 
-USED, STRIDE = 0, 1
-_SPREAD = np.uint64(0x9E37_79B9_7F4A_7C15)
+_HALF = (1 << 32) - 1
+# odd numbers below 2**30: a sum of two products with 32 bits fits; multiples of the first are
+# spread evenly (it is 2**32 times sqrt(5) - 2), so that keys that count up rarely meet
+_LOW, _HIGH = 1_013_904_243, 889_516_853
 
 
 class Slots(NamedTuple):
-    """Rows of keys.
+    """Keys by slot, and slots by key.
 
-    ``cells``    STRIDE numbers for each slot
-    ``table``    slots by where the hash of their key points, or the next free place; -1 is free
-    ``numbers``  slots in use, and the numbers in a row
+    ``key``    key of each slot in use
+    ``table``  slots by where the hash of their key points, or the next free place; -1 is free
+    ``block``  scratch: slots of the rows of a block, -1 for a row that is left out; then the keys
+               of slots that may be theirs
     """
 
-    cells: Ints
+    key: Ints
     table: NDArray[np.int32]
-    numbers: Ints
-
-    def rows(self) -> Ints:
-        """The rows of the slots in use."""
-        found: Ints = self.cells.reshape(-1, self.numbers[STRIDE])[: self.numbers[USED]]
-        return found
+    block: Ints
 
 
-def hashes(keys: Ints) -> Ints:
-    """Numbers below 2**32 over which keys, however regular, are spread."""
-    mixed = (keys.view(np.uint64) ^ (keys.view(np.uint64) >> np.uint64(32))) * _SPREAD
-    return (mixed >> np.uint64(32)).view(np.int64)
-
-
-def slots_with(room: int, rows: NDArray[Any]) -> Slots:
-    """Room for ``room`` keys, a power of two; the first have these rows."""
-    used, stride = rows.shape
-    cells = np.zeros((room, stride), np.int64)
-    cells[:used, KEY] = rows[:, KEY]
-    numbers = np.array([0, stride], np.int64)
-    found = Slots(cells.reshape(-1), np.full(2 * room, -1, np.int32), numbers)
-    keys = np.ascontiguousarray(rows[:, KEY])
-    _give_slots(found, keys, hashes(keys))
-    cells[:used] = rows
-    return found
+def slots_with(room: int, keys: Ints) -> Slots:
+    """Room for ``room`` keys, a power of two; these have the first slots."""
+    key = np.zeros(room, np.int64)
+    key[: len(keys)] = keys
+    slots = Slots(key, np.full(2 * room, -1, np.int32), np.zeros(2 * BLOCK, np.int64))
+    _enter(slots, len(keys))
+    return slots
 
 
 @lean
-def slot_of(held: Slots, key: int, hashed: int) -> int:
-    """The slot of a key, a fresh one if it has none; -1 if there is no room. O(1) expected."""
-    mask, stride = len(held.table) - 1, held.numbers[STRIDE]
-    at = hashed & mask
-    slot = int(held.table[at])
-    while slot >= 0:
-        if held.cells[slot * stride + KEY] == key:
-            return slot
-        at = (at + 1) & mask
-        slot = int(held.table[at])
-    slot = held.numbers[USED]
-    if 2 * slot == len(held.table):
-        return -1
-    held.table[at] = slot
-    held.cells[slot * stride + KEY] = key
-    held.cells[slot * stride + LATEST] = -1
-    held.numbers[USED] = slot + 1
-    return slot
+def _shift(slots: Slots) -> int:
+    """Bits of a hash, of 32, that the table has no room for."""
+    shift, room = 32, len(slots.table)
+    while room > 1:
+        room >>= 1
+        shift -= 1
+    return shift
+
+
+@lean
+def _home(key: int, shift: int) -> int:
+    """Where the table is searched for a key first. O(1)."""
+    return (((key & _HALF) * _LOW + ((key >> 32) & _HALF) * _HIGH) & _HALF) >> shift
 
 
 @entry
-def _give_slots(held: Slots, key: Ints, hashed: Ints) -> None:
-    for i in range(len(key)):
-        slot_of(held, key[i], hashed[i])
+def _enter(slots: Slots, used: int) -> None:
+    """Enter all keys, which differ, into an empty table."""
+    shift, mask = _shift(slots), len(slots.table) - 1
+    for slot in range(used):
+        at = _home(slots.key[slot], shift)
+        while slots.table[at] >= 0:
+            at = (at + 1) & mask
+        slots.table[at] = slot
+
+
+@lean
+def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: int) -> int:
+    """Write the slots of a block of rows to ``slots.block``, fresh ones for new keys.
+
+    Rows whose value is NaN have none. Returns the row at which slots ran out, or ``high``. O(1)
+    expected for each row.
+    """
+    table, key, block = slots.table, slots.key, slots.block
+    match = block[BLOCK:]
+    shift = _shift(slots)
+    rows = high - low
+    for i in range(rows):
+        block[i] = table[_home(keys[low + i], shift)]
+    for i in range(rows):
+        match[i] = key[max(block[i], 0)]
+    for i in range(rows):
+        if values[low + i] != values[low + i]:
+            block[i] = -1
+        elif match[i] != keys[low + i] or block[i] < 0:
+            slot = _slot_of(slots, now, keys[low + i], shift)
+            if slot < 0:
+                return low + i
+            block[i] = slot
+    return high
+
+
+@lean
+def _slot_of(slots: Slots, now: Any, key: int, shift: int) -> int:
+    """The slot of a key, a fresh one if it has none; -1 if there is no room."""
+    mask = len(slots.table) - 1
+    at = _home(key, shift)
+    slot = int(slots.table[at])
+    while slot >= 0:
+        if slots.key[slot] == key:
+            return slot
+        at = (at + 1) & mask
+        slot = int(slots.table[at])
+    slot = now.used
+    if slot == len(slots.key):
+        return -1
+    slots.table[at] = slot
+    slots.key[slot] = key
+    now.used = slot + 1
+    return slot

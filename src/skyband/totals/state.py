@@ -1,4 +1,4 @@
-"""What pane totals keep: an entry for each key of each pane, and the totals of the window."""
+"""The state of pane totals: the open pane, an entry for each key of each pane, and the totals."""
 
 from __future__ import annotations
 
@@ -6,82 +6,167 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
-from skyband.totals.key_ranking import OUT, Standings, moved_standings, standings
-from skyband.totals.slots import CHANGED, STRIDE, TOTAL, USED, Slots, slots_with
+from skyband.totals.exact import NO_PLACES, layout, relaid
+from skyband.totals.key_ranking import OUT, KeyRanking, key_ranking, moved_ranking
+from skyband.totals.slots import Slots, slots_with
 
 COUNTS, SUMS, MEANS, EXTREMES = 0, 1, 2, 3
-"""Kinds of totals; EXTREMES are maxima, of values times ``SIGN``."""
+"""Aggregates; EXTREMES are maxima, of values times ``sign``."""
 
-K, KIND, SIGN = 0, 1, 2
-WIDTH, LOWEST = 3, 4  # numbers in a sum, and its lowest limb
-OLDEST, NEXT = 5, 6  # entries alive: from the oldest up to the next
-PANE, PANE_FROM = 7, 8  # number of the open pane, and its first entry
-POSITION = 9  # row of the batch at which to go on
-TOUCHED = 10  # slots whose totals have changed since they were ranked
-_NUMBERS = 11
+ENOUGH, SLOTS, ENTRIES, LIMBS = 0, 1, 2, 3
+"""What there is no room for."""
 
-ROWS, INFINITE, LIMBS = 0, 1, 2
-"""What stands where in a sum: rows; infinities (+1 each, negative ones +2**32); limbs."""
+SEEN, PANE_SUM = 0, 1
+"""The row of a slot in the open pane: sequence number of its newest row, -1 if it has none; what
+its rows in the pane add up to."""
+
+CHANGED, LATEST, TOTAL = 0, 1, 2
+"""The row of a slot in the totals: 1 if its total has changed since it was ranked; its newest
+entry, -1 if it has none; its total."""
+
+ROWS, INFINITE, LIMB = 0, 1, 2
+"""What a sum consists of: rows; infinities (+1 each, negative ones +2**32); limbs. Only rows if
+rows are counted, or largest values looked for."""
 
 LARGEST, TAIL = TOTAL + 1, TOTAL + 2
-"""Where the row of a key has the first and the last of its entries of falling values (extremes)."""
+"""Where a row of the totals has the first and the last of the key's entries of falling values
+(extremes)."""
+
+NOW = fields(
+    "k",
+    "aggregate",
+    "sign",
+    "origin",  # layout of sums
+    "limbs",
+    "lowest",  # places of all values so far
+    "highest",
+    "position",  # row of the batch at which to go on
+    "lacking",  # what room ran out for
+    "used",  # slots
+    "pane",  # number of the open pane
+    "pane_from",  # sequence number of its first row
+    "opened",  # slots that have rows in it
+    "oldest",  # entries alive: from the oldest up to the next
+    "next",
+    "changed",  # slots whose totals have changed since they were ranked
+    "ranked",  # slots that have a total
+    "above",  # slots at or above the threshold
+    "threshold_seq",
+    real=("threshold",),
+)
+"""The single numbers."""
+
+
+class OpenPane(NamedTuple):
+    """What rows add up to in the open pane.
+
+    ``sums``   a row for each slot, see :data:`SEEN`; zero for slots without rows in the pane
+    ``value``  largest value of each slot (extremes only)
+    ``slot``   slots that have rows in the pane, in order of their first
+    """
+
+    sums: Ints
+    value: Floats
+    slot: Ints
 
 
 class Entries(NamedTuple):
-    """What each key adds up to in each pane, oldest pane first; entry e stands at e & mask.
+    """What each key adds up to in each closed pane, oldest pane first; e stands at e & mask.
 
     ``slot``   whose it is
-    ``born``   sequence number of its first row
-    ``sums``   WIDTH numbers each, see :data:`ROWS`
+    ``first``  sequence number of the first row of its pane
+    ``sums``   a sum each, see :data:`ROWS`
     ``value``  largest value (extremes only, as are the next two)
     ``newer``  the key's next entry that is smaller, -1: none
     ``older``  the key's last entry before that is larger; it may have expired
-    ``mask``   one element: entries that there is room for, less one
     """
 
     slot: Ints
-    born: Ints
+    first: Ints
     sums: Ints
     value: Floats
     newer: Ints
     older: Ints
-    mask: Ints
 
 
 class State(NamedTuple):
-    """All of it; ``touched`` lists the slots whose totals have changed."""
+    """All of it.
+
+    ``totals``   a row for each slot, see :data:`CHANGED`
+    ``changed``  slots whose totals have changed
+    """
 
     slots: Slots
+    pane: OpenPane
     entries: Entries
-    standings: Standings
-    touched: Ints
+    totals: Ints
+    changed: Ints
+    ranking: KeyRanking
     scratch: Ints
     work: Ints
-    numbers: Ints
+    now: Record
 
 
-def new_state(k: int, kind: int, sign: int) -> State:
-    """Nothing has arrived."""
-    numbers = np.zeros(_NUMBERS, np.int64)
-    numbers[[K, KIND, SIGN, PANE]] = k, kind, sign, -(1 << 62)
-    numbers[WIDTH] = LIMBS if kind in (SUMS, MEANS) else 1
-    room, width, extreme = 64, int(numbers[WIDTH]), kind == EXTREMES
-    stride = TAIL + 1 if extreme else TOTAL + width
+def sum_width(aggregate: int, limbs: int) -> int:
+    """Numbers in a sum."""
+    return LIMB + limbs if aggregate in (SUMS, MEANS) else 1
+
+
+def total_width(aggregate: int, limbs: int) -> int:
+    """Numbers in a row of the totals."""
+    return TAIL + 1 if aggregate == EXTREMES else TOTAL + sum_width(aggregate, limbs)
+
+
+def new_state(k: int, aggregate: int, sign: int) -> State:
+    """The state before the first row."""
+    origin, limbs = layout(*NO_PLACES)
+    now = record(
+        NOW,
+        k=k,
+        aggregate=aggregate,
+        sign=sign,
+        origin=origin,
+        limbs=limbs,
+        lowest=NO_PLACES[0],
+        highest=NO_PLACES[1],
+        pane=-(1 << 62),
+        threshold=-np.inf,
+        threshold_seq=-1,
+    )
+    room = 64
+    width = sum_width(aggregate, limbs)
     return State(
-        slots_with(room, np.empty((0, stride), np.int64)),
-        _entries(room, width, extreme),
-        standings(room),
-        np.zeros(room, np.int64),
-        np.zeros(width + 2, np.int64),
+        slots_with(room, np.empty(0, np.int64)),
+        _open_pane(room, width, aggregate),
+        _entries(room, width, aggregate),
+        _totals(room, total_width(aggregate, limbs)),
+        np.zeros(room + 1, np.int64),
+        key_ranking(room),
+        np.zeros(limbs, np.int64),
         counters(),
-        numbers,
+        now,
     )
 
 
-def _entries(room: int, width: int, extreme: bool) -> Entries:
-    linked = room if extreme else 1
+def _open_pane(room: int, width: int, aggregate: int) -> OpenPane:
+    """Without rows; the list of slots has room for one that does not count."""
+    sums = np.zeros((room, PANE_SUM + width), np.int64)
+    sums[:, SEEN] = -1
+    value = np.full(room if aggregate == EXTREMES else 1, -np.inf)
+    return OpenPane(sums.reshape(-1), value, np.zeros(room + 1, np.int64))
+
+
+def _totals(room: int, width: int) -> Ints:
+    totals = np.zeros((room, width), np.int64)
+    totals[:, LATEST] = -1
+    return totals.reshape(-1)
+
+
+def _entries(room: int, width: int, aggregate: int) -> Entries:
+    linked = room if aggregate == EXTREMES else 1
     return Entries(
         np.zeros(room, np.int64),
         np.zeros(room, np.int64),
@@ -89,74 +174,86 @@ def _entries(room: int, width: int, extreme: bool) -> Entries:
         np.zeros(linked),
         np.zeros(linked, np.int64),
         np.zeros(linked, np.int64),
-        np.array([room - 1], np.int64),
     )
+
+
+def alive_entries(state: State) -> Ints:
+    """Where the entries of the window stand, oldest first."""
+    now = state.now[0]
+    numbers: Ints = np.arange(now.oldest, now.next, dtype=np.int64)
+    return numbers & (len(state.entries.slot) - 1)
 
 
 def with_more_entries(state: State) -> State:
     """Room for twice as many entries."""
-    numbers, old = state.numbers, state.entries
-    room = 2 * (int(old.mask[0]) + 1)
-    width, extreme = int(numbers[WIDTH]), int(numbers[KIND]) == EXTREMES
-    new = _entries(room, width, extreme)
-    alive = np.arange(numbers[OLDEST], numbers[NEXT], dtype=np.int64)
-    source, target = alive & old.mask[0], alive & new.mask[0]
-    new.slot[target], new.born[target] = old.slot[source], old.born[source]
+    now, old = state.now[0], state.entries
+    room = 2 * len(old.slot)
+    aggregate = int(now.aggregate)
+    width = sum_width(aggregate, int(now.limbs))
+    new = _entries(room, width, aggregate)
+    source = alive_entries(state)
+    target = np.arange(now.oldest, now.next, dtype=np.int64) & (room - 1)
+    new.slot[target], new.first[target] = old.slot[source], old.first[source]
     new.sums.reshape(-1, width)[target] = old.sums.reshape(-1, width)[source]
-    if extreme:
+    if aggregate == EXTREMES:
         new.value[target] = old.value[source]
         new.newer[target], new.older[target] = old.newer[source], old.older[source]
     return state._replace(entries=new)
 
 
 def with_fresh_slots(state: State) -> State:
-    """Slots for new keys: those of keys without rows are taken back, or there are twice as many."""
-    numbers, entries, used = state.numbers, state.entries, int(state.slots.numbers[USED])
-    alive = np.arange(numbers[OLDEST], numbers[NEXT], dtype=np.int64) & entries.mask[0]
-    rows = state.slots.rows()
-    busy = (state.standings.place[:used] != OUT) | (rows[:, CHANGED] == 1)
+    """Slots for new keys: take back those of keys without rows, or double the room."""
+    now, entries, pane = state.now[0], state.entries, state.pane
+    used, opened, changed = int(now.used), int(now.opened), int(now.changed)
+    aggregate = int(now.aggregate)
+    width, row_width = sum_width(aggregate, int(now.limbs)), total_width(aggregate, int(now.limbs))
+    alive = alive_entries(state)
+    rows = state.totals.reshape(-1, row_width)
+    busy = (state.ranking.place[:used] != OUT) | (rows[:used, CHANGED] == 1)
     busy[entries.slot[alive]] = True
+    busy[pane.slot[:opened]] = True
     kept = np.flatnonzero(busy)
-    room = len(state.slots.table) // 2
+    room = len(state.slots.key)
     if 2 * len(kept) > room:
         room *= 2
     moved = np.full(used, -1, np.int64)
     moved[kept] = np.arange(len(kept))
     entries.slot[alive] = moved[entries.slot[alive]]
-    changed = int(numbers[TOUCHED])
-    touched = np.zeros(room, np.int64)
-    touched[:changed] = moved[state.touched[:changed]]
+    new_pane = _open_pane(room, width, aggregate)
+    new_pane.sums.reshape(room, -1)[: len(kept)] = pane.sums.reshape(-1, PANE_SUM + width)[kept]
+    if aggregate == EXTREMES:
+        new_pane.value[: len(kept)] = pane.value[kept]
+    new_pane.slot[:opened] = moved[pane.slot[:opened]]
+    totals = _totals(room, row_width)
+    totals.reshape(room, -1)[: len(kept)] = rows[kept]
+    new_changed = np.zeros(room + 1, np.int64)
+    new_changed[:changed] = moved[state.changed[:changed]]
+    now.used = len(kept)
     return state._replace(
-        slots=slots_with(room, rows[kept]),
-        standings=moved_standings(state.standings, kept, moved, room),
-        touched=touched,
+        slots=slots_with(room, state.slots.key[kept]),
+        pane=new_pane,
+        totals=totals,
+        changed=new_changed,
+        ranking=moved_ranking(state.ranking, int(now.above), kept, moved, room),
     )
 
 
-def with_limbs(state: State, lowest: int, beyond: int) -> State:
-    """Sums with at least the limbs from ``lowest`` up to ``beyond``."""
-    numbers = state.numbers
-    width, first = int(numbers[WIDTH]), int(numbers[LOWEST])
-    if width > LIMBS:
-        lowest, beyond = min(lowest, first), max(beyond, first + width - LIMBS)
-    wider = LIMBS + beyond - lowest
-    if wider == width:
-        return state
-    shift = LIMBS + first - lowest
+def with_limbs(state: State) -> State:
+    """Sums with room for all values so far, between the places ``lowest`` and ``highest``."""
+    now = state.now[0]
+    old_limbs, old_origin = int(now.limbs), int(now.origin)
+    origin, limbs = layout(int(now.lowest), int(now.highest))
 
-    def spread(cells: Ints, ahead: int) -> Ints:
-        """Rows of ``ahead`` other numbers and a sum, with room for all limbs."""
-        old = cells.reshape(-1, ahead + width)
-        new = np.zeros((len(old), ahead + wider), np.int64)
-        new[:, : ahead + LIMBS] = old[:, : ahead + LIMBS]
-        if width > LIMBS:
-            new[:, ahead + shift : ahead + shift + width - LIMBS] = old[:, ahead + LIMBS :]
-        return new.reshape(-1)
+    def moved(rows: Ints, ahead: int) -> Ints:
+        """Rows of numbers, of which the limbs come last, after ``ahead`` others."""
+        old = rows.reshape(-1, ahead + old_limbs)
+        sums = relaid(old[:, ahead:], old_origin - origin, limbs)
+        return np.concatenate([old[:, :ahead], sums], axis=1).reshape(-1)
 
-    slots = state.slots
-    numbers[WIDTH], numbers[LOWEST], slots.numbers[STRIDE] = wider, lowest, TOTAL + wider
+    now.origin, now.limbs = origin, limbs
     return state._replace(
-        slots=slots._replace(cells=spread(slots.cells, TOTAL)),
-        entries=state.entries._replace(sums=spread(state.entries.sums, 0)),
-        scratch=np.zeros(wider + 2, np.int64),
+        pane=state.pane._replace(sums=moved(state.pane.sums, PANE_SUM + LIMB)),
+        entries=state.entries._replace(sums=moved(state.entries.sums, LIMB)),
+        totals=moved(state.totals, TOTAL + LIMB),
+        scratch=np.zeros(limbs, np.int64),
     )

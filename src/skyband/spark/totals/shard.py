@@ -16,7 +16,6 @@ from skyband.spark.candidates import FOREVER, Answer, Lives
 from skyband.spark.totals.blocks import packed
 from skyband.spark.totals.keys import Numbers, in_order
 from skyband.spark.totals.pieces import Pieces, double_pieces, single_pieces, whole_pieces
-from skyband.totals.key_ranking import RANKED
 from skyband.totals.monitor import TotalsMonitor
 from skyband.totals.query import TopKTotals
 from skyband.windows import TimeWindow
@@ -108,7 +107,7 @@ class ShardTotals:
     @property
     def held(self) -> int:
         """Keys that have a total."""
-        return int(self.monitor.algorithm.state.standings.numbers[RANKED])
+        return int(self.monitor.algorithm.state.now[0].ranked)
 
     @property
     def last(self) -> int:
