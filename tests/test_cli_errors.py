@@ -89,7 +89,10 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         (["--last", "2", "--algorithm", "mintop"], "fix: write --algorithm mintopk"),
         (["--last", "2", "--emit", "change"], "fix: write --emit changes"),
         (["--last", "2", "--format", "cvs"], "fix: write --format csv"),
-        (["--last", "2", "--engine", "flink"], "--engine is 'flink'; expected one of auto, spark, local"),
+        (
+            ["--last", "2", "--engine", "flink"],
+            "--engine is 'flink'; expected one of auto, spark, local",
+        ),
         (["--last", "2", "--partition-by", "sectr"], "did you mean 'sector'?"),
         (["--last", "2", *WINDOW], "both --last and --window"),
         (["--last", "2", "--time", "ts"], "both --last and --time"),

@@ -32,7 +32,7 @@ from skyband.dominating.point_window import NONE, exact_score, is_point, seq_of,
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import better
 from skyband.kernels.work import COMPARISONS

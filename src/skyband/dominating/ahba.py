@@ -42,7 +42,7 @@ from skyband.dominating.point_window import NONE, exact_score, is_point, seq_of,
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.kernels.jit import entry, lean
 from skyband.order import Floats, Ints
 

@@ -32,7 +32,7 @@ from skyband.dominating.point_window import NONE, is_point, seq_of, slot_of
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import EVENTS
 from skyband.order import Floats, Ints

@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out, report_whole, skip
+from skyband.kernels.answers import Out, Ranked, ranked
+from skyband.kernels.emission import report_whole, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.ranked import rank
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES, counters
 from skyband.order import Floats, Ints

@@ -41,9 +41,9 @@ from skyband.dominating.point_window import (
 from skyband.dominating.window import WindowAlgorithm
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out, report_whole, skip
+from skyband.kernels.answers import Out, Ranked, ranked
+from skyband.kernels.emission import report_whole, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, ranked
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints

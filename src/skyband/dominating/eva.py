@@ -25,7 +25,7 @@ from skyband.dominating.exact_scores import rank_again
 from skyband.dominating.point_window import NONE, dominates, exact_score, seq_of, slot_of
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints

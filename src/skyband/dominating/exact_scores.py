@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.dominating.point_window import NONE, PointWindow, slot_of
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, rank
+from skyband.kernels.ranked import better, rank
 from skyband.kernels.work import COMPARISONS
 from skyband.order import Floats, Ints
 

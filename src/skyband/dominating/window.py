@@ -9,7 +9,8 @@ import numpy as np
 from typing_extensions import override
 
 from skyband.dominating.point_window import PointWindow, choose_bounds, resized_window
-from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.order import Floats, Ints

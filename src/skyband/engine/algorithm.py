@@ -9,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.engine.plan import Setting as Setting
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError, SnapshotError
 from skyband.kernels import work
-from skyband.kernels.emission import Out, out, roomier_out, short_of_room
-from skyband.kernels.jit import first_use
+from skyband.kernels.answers import Out, out, roomier_out, short_of_room
 from skyband.order import Ints
 
 _COMPILED: set[type[Algorithm]] = set()
@@ -111,6 +110,8 @@ class Algorithm(ABC):
         target = out(len(steps.stop), int(np.count_nonzero(steps.emit)), most, setting.changes)
         if type(self) in _COMPILED:
             return self._advance(rows, steps, target)
+        from skyband.kernels.jit import first_use
+
         with first_use(self.name):
             target = self._advance(rows, steps, target)
         _COMPILED.add(type(self))
@@ -158,8 +159,7 @@ def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
         elif value.dtype.names is None:
             yield prefix + name, value
         else:
-            plain = value.view(np.ndarray)
-            yield from ((f"{prefix}{name}.{field}", plain[field]) for field in value.dtype.names)
+            yield from ((f"{prefix}{name}.{field}", value[field]) for field in value.dtype.names)
 
 
 def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
@@ -175,7 +175,7 @@ def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:
                 field: _array_of(value[field], f"{prefix}{name}.{field}", arrays)
                 for field in value.dtype.names
             }
-            records = np.zeros(columns[value.dtype.names[0]].shape, value.dtype).view(np.recarray)
+            records = np.zeros(columns[value.dtype.names[0]].shape, value.dtype)
             for field, column in columns.items():
                 records[field] = column
             values.append(records)

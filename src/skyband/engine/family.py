@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
-from skyband.engine.algorithm import Algorithm, Setting
-from skyband.engine.plan import Plan
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Plan, Setting
 from skyband.engine.waiting import TieBreakers, by_id
 from skyband.errors import QueryError
 from skyband.query import Emit

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from skyband.engine.algorithm import Algorithm
-    from skyband.kernels.emission import Out
+    from skyband.kernels.answers import Out
 
 
 class Monitor(ABC, Generic[Q]):

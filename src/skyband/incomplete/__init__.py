@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
-    from skyband.engine.algorithm import Algorithm, Setting
+    from skyband.engine.algorithm import Algorithm
+    from skyband.engine.plan import Setting
     from skyband.incomplete.query import TopKIncomplete
 
 _CLASSES = {

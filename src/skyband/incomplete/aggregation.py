@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
-from skyband.engine.algorithm import Setting
+from skyband.engine.plan import Setting
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.incomplete.interval_dominance import empty_sweep
@@ -30,7 +30,8 @@ from skyband.incomplete.objects import (
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.store import SMALL, StoreAlgorithm
 from skyband.incomplete.top_view import TopView, admit, dismiss, empty_view, falls_short, fill
-from skyband.kernels.emission import Out, report_whole
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import report_whole
 from skyband.kernels.jit import lean
 from skyband.kernels.records import fields, record
 from skyband.kernels.work import (

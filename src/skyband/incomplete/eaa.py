@@ -37,7 +37,8 @@ from skyband.incomplete.interval_dominance import (
 from skyband.incomplete.invariants import check_dominance
 from skyband.incomplete.objects import NONE, Batch, Store, batch_of, find, scores_are_current
 from skyband.incomplete.top_view import TopView
-from skyband.kernels.emission import Out, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.records import Record
 from skyband.order import Ints

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Setting
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
@@ -55,7 +55,8 @@ from skyband.incomplete.model_update import (
 from skyband.incomplete.objects import NONE, Batch, Store, batch_of, find
 from skyband.incomplete.query import TopKIncomplete
 from skyband.incomplete.top_view import TopView
-from skyband.kernels.emission import Out, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.records import Record
 from skyband.order import Floats, Ints

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.incomplete.invariants import window_rows
 from skyband.incomplete.objects import batch_of
 from skyband.incomplete.query import TopKIncomplete
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Setting
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
@@ -33,7 +33,8 @@ from skyband.incomplete.top_view import (
     offer,
     raise_floor,
 )
-from skyband.kernels.emission import Out, report_whole, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import report_whole, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import CANDIDATES, INSERTIONS, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Ints

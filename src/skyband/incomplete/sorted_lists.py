@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from skyband.incomplete.objects import Store
+from skyband.kernels.answers import Ranked, ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, rank, ranked
+from skyband.kernels.ranked import better, rank
 from skyband.order import Floats, Ints
 
 

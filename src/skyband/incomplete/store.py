@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Algorithm, Setting
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Setting
 from skyband.errors import QueryError
 from skyband.incomplete.combine import ADD, FORM, LARGEST, LEAST, MAX, ONCE, SUM, Rule
 from skyband.incomplete.objects import NONE, Store, empty_store

@@ -18,8 +18,9 @@ from skyband.incomplete.objects import (
     drop_oldest,
     newest_seq,
 )
+from skyband.kernels.answers import Ranked, ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, place_of, ranked
+from skyband.kernels.ranked import better, place_of
 from skyband.order import Ints
 
 

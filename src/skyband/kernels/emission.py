@@ -6,24 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.kernels.answers import Out, Ranked, ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, ranked, roomier
+from skyband.kernels.ranked import better, copy_best, copy_run
 from skyband.order import Ints
-
-
-class Out(NamedTuple):
-    """Answers of one push: the rows of all windows, one after the other.
-
-    ``rows``      scores and sequence numbers
-    ``rank``      rank now, 0 for an object that left (changes only)
-    ``previous``  rank in the window before, 0 for an object that entered (changes only)
-    ``upto``      per step: rows written up to its end
-    """
-
-    rows: Ranked
-    rank: Ints
-    previous: Ints
-    upto: Ints
 
 
 class Emission(NamedTuple):
@@ -38,41 +24,10 @@ def emission(k: int, changes: bool) -> Emission:
     return Emission(ranked(k if changes else 1), np.array([int(changes)], np.int64))
 
 
-def out(steps: int, emitted: int, k: int, changes: bool) -> Out:
-    """Room for the answers of a push with ``steps`` steps of which ``emitted`` are answered."""
-    capacity = 4 * k + emitted if changes else emitted * k
-    ranks = capacity if changes else 0
-    capacity = max(capacity, 1)
-    return Out(
-        Ranked(np.empty(capacity), np.empty(capacity, np.int64), np.zeros(1, np.int64)),
-        np.empty(ranks, np.int64),
-        np.empty(ranks, np.int64),
-        np.zeros(steps, np.int64),
-    )
-
-
 @lean
 def lacks_room(target: Out, k: int, memory: Emission) -> bool:
     """Whether one more report of changes might not fit."""
     return memory.changes[0] == 1 and target.rows.size[0] + 2 * k > len(target.rows.score)
-
-
-def short_of_room(target: Out, k: int, changes: bool) -> bool:
-    """:func:`lacks_room` for Python, to tell why a kernel stopped."""
-    return changes and int(target.rows.size[0]) + 2 * k > len(target.rows.score)
-
-
-def roomier_out(target: Out, k: int) -> Out:
-    """The same answers with room for more reports of changes."""
-    room = len(target.rows.score)
-    more = room + 2 * k
-
-    def longer(array: Ints) -> Ints:
-        return np.concatenate([array, np.empty(more, array.dtype)])
-
-    return Out(
-        roomier(target.rows, room + more), longer(target.rank), longer(target.previous), target.upto
-    )
 
 
 @lean

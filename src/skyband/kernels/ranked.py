@@ -1,47 +1,14 @@
 """Ranked lists: parallel arrays of scores and sequence numbers, best first.
 
 A list is ``(score, seq, size)``; ``size`` has one element, so that kernels can change it. Kernels
-never make room: they check for it, and Python makes it (:func:`roomier`).
+never make room: they check for it, and Python makes it (:func:`skyband.kernels.answers.roomier`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
+from skyband.kernels.answers import STACK, Ranked
 from skyband.kernels.jit import lean
 from skyband.order import Floats, Ints
-
-
-class Ranked(NamedTuple):
-    """Objects in rank order: scores descending, and of equal scores the newer first.
-
-    ``size[0]`` is their number; the rest of that array is scratch for sorting.
-    """
-
-    score: Floats
-    seq: Ints
-    size: Ints
-
-
-_STACK = 128  # slots behind the size that sorting uses as its stack
-
-
-def ranked(capacity: int) -> Ranked:
-    """An empty list with room for ``capacity`` objects."""
-    room = max(capacity, 1)
-    return Ranked(np.zeros(room), np.zeros(room, np.int64), np.zeros(1 + _STACK, np.int64))
-
-
-def roomier(items: Ranked, capacity: int) -> Ranked:
-    """The same list with room for at least ``capacity`` objects."""
-    room = len(items.score)
-    if capacity <= room:
-        return items
-    score, seq = np.zeros(capacity), np.zeros(capacity, np.int64)
-    score[:room], seq[:room] = items.score, items.seq
-    return Ranked(score, seq, items.size)
 
 
 @lean
@@ -226,7 +193,7 @@ def rank(items: Ranked) -> None:
             left += 1
             right -= 1
         return
-    if len(items.size) > _STACK:
+    if len(items.size) > STACK:
         _quicksort(score, seq, size, items.size)
     else:
         _heapsort(score, seq, size)

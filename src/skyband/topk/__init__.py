@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
-    from skyband.engine.algorithm import Algorithm, Setting
+    from skyband.engine.algorithm import Algorithm
+    from skyband.engine.plan import Setting
 
 _CLASSES = {
     "recompute": ("skyband.topk.recompute", "Recompute"),

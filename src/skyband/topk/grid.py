@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, absorb, rank
+from skyband.kernels.ranked import absorb, rank
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
 from skyband.order import Floats, Ints
 from skyband.topk.heap import replace_worst, sift_up

@@ -11,9 +11,9 @@ from typing_extensions import override
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.answers import Out, Ranked, ranked, roomier
+from skyband.kernels.emission import Emission, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Floats, Ints

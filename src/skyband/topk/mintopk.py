@@ -12,9 +12,10 @@ from skyband.engine.algorithm import Algorithm, best_of
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.answers import Out, Ranked, ranked
+from skyband.kernels.emission import Emission, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, better, ranked
+from skyband.kernels.ranked import better
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.skiplist import LEVELS, SkipList, link, room_left, skiplist, unlink, with_room
 from skyband.kernels.work import CANDIDATES, DELETIONS, EVENTS, INSERTIONS, SLIDES, counters

@@ -15,7 +15,7 @@ from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, join, part
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out, out
+from skyband.kernels.answers import Out, out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
 

@@ -11,9 +11,10 @@ from typing_extensions import override
 from skyband.engine.algorithm import Algorithm, best_of
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.answers import Out, Ranked, ranked
+from skyband.kernels.emission import Emission, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.ranked import rank
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -42,6 +43,7 @@ class Recompute(Algorithm):
     """
 
     name = "recompute"
+    keeps_window = True
     state: State
 
     @override

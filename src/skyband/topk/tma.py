@@ -8,13 +8,15 @@ from typing import NamedTuple
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Algorithm, Setting, best_of
+from skyband.engine.algorithm import Algorithm, best_of
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Emission, Out, emission, lacks_room, report, skip
+from skyband.kernels.answers import Out, Ranked, ranked, roomier
+from skyband.kernels.emission import Emission, emission, lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, absorb, better, rank, ranked, roomier
+from skyband.kernels.ranked import absorb, better, rank
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, DELETIONS, INSERTIONS, SLIDES, counters
 from skyband.order import Ints
@@ -80,6 +82,7 @@ class TMA(Algorithm):
     name = "tma"
     options = ("k_max",)
     attributes = True
+    keeps_window = True
     state: State
 
     @override

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out, Ranked, ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, keep_best, ranked
+from skyband.kernels.ranked import better, keep_best
 from skyband.order import Floats, Ints
 
 OUT, BELOW = -2, -1

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.work import CANDIDATES, EVENTS, INSERTIONS, RESCANS, SLIDES
 from skyband.order import Floats, Ints

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 import numpy as np
 from typing_extensions import override
 
-from skyband.engine.algorithm import Algorithm, Setting
-from skyband.engine.ids import Ids
+from skyband.engine.algorithm import Algorithm
+from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out
 from skyband.order import Ints
 from skyband.totals.invariants import check
 from skyband.totals.loop import advance
@@ -66,7 +66,6 @@ class PaneTotals(Algorithm):
     name = "pane-totals"
     options = ("ties",)
     state: State
-    directory: Ids
     """Set by the monitor, and no longer read here."""
 
     def __init__(self, setting: Setting, by: str) -> None:

@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from skyband.kernels.answers import Ranked, ranked
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import Ranked, rank, ranked
+from skyband.kernels.ranked import rank
 from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 from skyband.workload.radix import Radix, radix, sort_up, sortable

@@ -39,9 +39,8 @@ from skyband.dominating.window import WindowAlgorithm
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out
+from skyband.kernels.answers import Out, ranked
 from skyband.kernels.jit import entry
-from skyband.kernels.ranked import ranked
 from skyband.kernels.records import record
 from skyband.kernels.work import counters
 from skyband.order import Floats

@@ -23,7 +23,8 @@ from skyband.dominating.point_window import (
     stale,
 )
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out, report_whole, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import report_whole, skip
 from skyband.kernels.jit import lean
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES
 from skyband.order import Floats, Ints

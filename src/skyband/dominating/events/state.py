@@ -16,8 +16,8 @@ from skyband.dominating.cells import Cells
 from skyband.dominating.events.calendar import Calendar
 from skyband.dominating.exact_scores import ExactScores
 from skyband.dominating.point_window import PointWindow
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked
 from skyband.kernels.records import Record, fields
 from skyband.order import Ints
 

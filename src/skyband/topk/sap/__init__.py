@@ -12,8 +12,7 @@ from skyband.engine.algorithm import Algorithm, best_of
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.errors import QueryError
-from skyband.kernels.emission import Out
-from skyband.kernels.ranked import Ranked
+from skyband.kernels.answers import Out, Ranked
 from skyband.order import Ints
 from skyband.topk.ring import fitted, held
 from skyband.topk.sap.loop import advance
@@ -47,6 +46,7 @@ class Sap(Algorithm):
     mode: ClassVar[int] = ENHANCED
     options = ("partitions", "delay", "savl", "amortise")
     counts_unranked = True
+    keeps_window = True
     state: State
 
     @override

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, absorb, better, drop_older
+from skyband.kernels.ranked import absorb, better, drop_older
 from skyband.topk.ring import Ring
 from skyband.topk.sap.meaningful import UNIT_SLOTS
 from skyband.topk.sap.savl import Savl, drop_best, run_end, second_score

@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.engine.steps import Steps
-from skyband.kernels.emission import Out, lacks_room, report, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import lacks_room, report, skip
 from skyband.kernels.jit import entry, lean
 from skyband.kernels.ranked import drop_older
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES

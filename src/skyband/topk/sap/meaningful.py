@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, copy_run, place_of, rank, rank_by_age
+from skyband.kernels.ranked import better, copy_run, place_of, rank, rank_by_age
 from skyband.kernels.work import RESCANNED, RESCANS
 from skyband.order import Ints
 from skyband.topk.heap import replace_worst, sift_up

@@ -13,8 +13,9 @@ import math
 
 import numpy as np
 
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, better, copy_best, copy_run, merge_best
+from skyband.kernels.ranked import better, copy_best, copy_run, merge_best
 from skyband.kernels.work import DELETIONS, EVENTS, INSERTIONS
 from skyband.topk.sap.rank_test import tends_larger
 from skyband.topk.sap.state import (

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.engine.algorithm import Setting
+from skyband.engine.plan import Setting
+from skyband.kernels.answers import Ranked, ranked, roomier
 from skyband.kernels.emission import Emission, emission
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, ranked, roomier
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
 from skyband.order import Ints

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from skyband.kernels.answers import Ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import Ranked, absorb, copy_run, keep_best, place_of, rank
+from skyband.kernels.ranked import absorb, copy_run, keep_best, place_of, rank
 from skyband.kernels.work import DELETIONS, INSERTIONS, RESCANNED, RESCANS, UNRANKED
 from skyband.order import Floats
 from skyband.topk.ring import Ring
