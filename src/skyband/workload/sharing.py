@@ -24,8 +24,6 @@ _OPENING = 1 << 22  # windows that one piece should not open
 QueryWindows = tuple[Ints, Ranked]
 """The number of each window's query, and the windows."""
 
-Found = QueryWindows  # the name that the monitor imports
-
 
 class Sharing:
     """Maintains one shared structure for all queries over one score, and its schedule."""
