@@ -61,15 +61,15 @@ def counted(query, keys, values, cuts):
     """All windows of a count window, checking the invariants whenever one was answered."""
     monitor = TotalsMonitor(query)
     window = query.window
-    found = []
+    windows = []
     for low, high in batches(len(keys), cuts):
-        found += monitor.push(np.array(keys[low:high], np.int64), np.array(values[low:high]))
+        windows += monitor.push(np.array(keys[low:high], np.int64), np.array(values[low:high]))
         if high and high % window.slide == 0 and (high >= window.size or not window.full):
             start = max(0, high - window.size)
             alive = {at: values[at] for at in range(start, high) if values[at] == values[at]}
             monitor.algorithm.check_invariants(alive, dict(enumerate(keys)))
     assert monitor.dropped.nan_score == sum(value != value for value in values)
-    return found
+    return windows
 
 
 @pytest.mark.parametrize("by", BYS)
@@ -81,12 +81,12 @@ def test_count_windows(by, emit, seed):
     query = TopKTotals(chance.randint(1, 6), by, window, emit)
     keys, values = some_rows(chance, 150)
     cuts = [*(chance.randrange(200) for _ in range(5)), *range(0, 150, window.slide)]
-    found = counted(query, keys, values, chance.sample(cuts, len(cuts) // 2))
+    windows = counted(query, keys, values, chance.sample(cuts, len(cuts) // 2))
     wanted = count_totals(keys, values, window.size, window.slide, by, query.k, window.full)
     if emit == "changes":
-        assert reports(found) == changes(wanted, window.slide)
+        assert reports(windows) == changes(wanted, window.slide)
     else:
-        same(answers(found), wanted)
+        same(answers(windows), wanted)
 
 
 @pytest.mark.parametrize("by", BYS)
@@ -100,23 +100,23 @@ def test_time_windows_with_gaps_in_any_order(by, emit, seed):
     times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in keys])
     order = np.array(chance.sample(range(120), 120))
     monitor = TotalsMonitor(query)
-    found = []
+    windows = []
     for low, high in batches(120, [chance.randrange(121) for _ in range(4)]):
         rows, rest = order[low:high], times[order[high:]]
-        found += monitor.push(
+        windows += monitor.push(
             np.array(keys)[rows],
             np.array(values)[rows],
             times=times[rows],
             watermark=int(rest.min()) if len(rest) else None,
         )
-    found += monitor.finish()
+    windows += monitor.finish()
     wanted = time_totals(
         keys, values, times.tolist(), window.size, window.slide, by, query.k, window.offset
     )
     if emit == "changes":
-        assert reports(found) == changes(wanted, window.slide, until=1 << 60)
+        assert reports(windows) == changes(wanted, window.slide, until=1 << 60)
     else:
-        same(answers(found), wanted)
+        same(answers(windows), wanted)
 
 
 VALUES = st.one_of(
@@ -138,8 +138,8 @@ def test_any_rows_in_any_batches(by, rows, shape, cuts):
     n, s, k = shape
     keys, values = [key for key, _ in rows], [value for _, value in rows]
     query = TopKTotals(k, by, last(count=n, slide=s))
-    found = counted(query, keys, values, cuts)
-    same(answers(found), count_totals(keys, values, n, s, by, k))
+    windows = counted(query, keys, values, cuts)
+    same(answers(windows), count_totals(keys, values, n, s, by, k))
 
 
 @pytest.mark.parametrize("by", BYS)
@@ -164,17 +164,17 @@ def test_snapshots_go_on_where_they_were_taken(by, timed, seed):
     whole = TotalsMonitor(query)
     expected = [*push(whole, 0, cut), *push(whole, cut, 200), *whole.finish()]
     first = TotalsMonitor(query)
-    found = [*push(first, 0, cut)]
+    windows = [*push(first, 0, cut)]
     second = TotalsMonitor.restore(first.snapshot(), query)
-    found += [*push(second, cut, 200), *second.finish()]
-    assert [str(window) for window in found] == [str(window) for window in expected]
+    windows += [*push(second, cut, 200), *second.finish()]
+    assert [str(window) for window in windows] == [str(window) for window in expected]
     assert second.dropped == whole.dropped
     assert second.counters() == whole.counters()
 
 
 def by_adding(keys, values, size, slide, k):
     """Sums of whole numbers, fast enough for many rows: (total, key) of each window."""
-    found = []
+    windows = []
     for end in range(slide, len(keys) + 1, slide):
         start = max(0, end - size)
         total = np.bincount(keys[start:end], values[start:end])
@@ -182,8 +182,8 @@ def by_adding(keys, values, size, slide, k):
         newest[keys[start:end]] = np.arange(start, end)
         there = np.flatnonzero(newest >= 0)
         order = there[np.lexsort((-newest[there], -total[there]))[:k]]
-        found.append([(float(total[key]), int(key)) for key in order])
-    return found
+        windows.append([(float(total[key]), int(key)) for key in order])
+    return windows
 
 
 @pytest.mark.compiled
@@ -196,10 +196,10 @@ def test_many_keys_that_come_and_go(seed):
     # loud and quiet times, so that the best fall and others rise
     values = np.round(chance.integers(-3, 9, rows) * np.sin(np.arange(rows) / 9_000) ** 2 * 100)
     monitor = TotalsMonitor(TopKTotals(k, "sum", last(count=size, slide=slide)))
-    found = []
+    windows = []
     for low, high in batches(rows, chance.integers(0, rows, 9).tolist()):
-        found += answers(monitor.push(keys[low:high], values[low:high]))
-    assert [list(a.rows) for a in found] == by_adding(keys, values, size, slide, k)
+        windows += answers(monitor.push(keys[low:high], values[low:high]))
+    assert [list(a.rows) for a in windows] == by_adding(keys, values, size, slide, k)
     assert monitor.counters()["rescans"] > 1
 
 
@@ -326,34 +326,34 @@ def test_windows_that_need_more_room_than_there_was(by, timed):
         monitor = TotalsMonitor(TopKTotals(5, by, last(count=size, slide=slide)))
         parts = {}
         wanted = count_totals(keys, values, size, slide, by, 5)
-    found = []
+    windows = []
     for low in range(0, rows, 500):
         part = slice(low, low + 500)
         more = {name: column[part] for name, column in parts.items()}
         if timed:
             more["watermark"] = low + 500
-        found += answers(monitor.push(np.array(keys[part]), np.array(values[part]), **more))
+        windows += answers(monitor.push(np.array(keys[part]), np.array(values[part]), **more))
         monitor = TotalsMonitor.restore(monitor.snapshot())
-    same(found + answers(monitor.finish()), wanted)
+    same(windows + answers(monitor.finish()), wanted)
     assert len(monitor.kept()) <= size + slide
 
 
 def in_parts(chance, keys, values, times, by, slide):
     """The rows of each pane, added up by key, as rows that stand for several."""
-    held = {}
+    panes = {}
     for key, value, time in zip(keys, values, times, strict=True):
         if value == value:
-            held.setdefault((time // slide, key), []).append((value, time))
-    found = []
-    for (_, key), rows in held.items():
-        own, newest = [value for value, _ in rows], max(time for _, time in rows)
+            panes.setdefault((time // slide, key), []).append((value, time))
+    parts = []
+    for (_, key), rows in panes.items():
+        added, newest = [value for value, _ in rows], max(time for _, time in rows)
         if by in ("max", "min"):
-            found.append((key, {"max": max, "min": min}[by](own), len(own), newest))
+            parts.append((key, {"max": max, "min": min}[by](added), len(added), newest))
             continue
-        found.append((key, own[0], len(own), newest))  # one row counts for all,
-        found += [(key, value, 0, newest) for value in own[1:]]  # the others are parts of the sum
-    chance.shuffle(found)
-    return [np.array(column) for column in zip(*found, strict=True)]
+        parts.append((key, added[0], len(added), newest))  # one row counts for all,
+        parts += [(key, value, 0, newest) for value in added[1:]]  # the others are parts of the sum
+    chance.shuffle(parts)
+    return [np.array(column) for column in zip(*parts, strict=True)]
 
 
 @pytest.mark.parametrize("by", BYS)
@@ -368,17 +368,17 @@ def test_rows_that_stand_for_several(by, emit, seed):
     times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in keys]).tolist()
     key, value, count, time = in_parts(chance, keys, values, times, by, slide)
     monitor = TotalsMonitor(query)
-    found = []
+    windows = []
     cut = chance.randrange(len(key))
-    found += monitor.push(key[:cut], value[:cut], counts=count[:cut], times=time[:cut])
+    windows += monitor.push(key[:cut], value[:cut], counts=count[:cut], times=time[:cut])
     monitor = TotalsMonitor.restore(monitor.snapshot(), query)
-    found += monitor.push(key[cut:], value[cut:], counts=count[cut:], times=time[cut:])
-    found += monitor.finish()
+    windows += monitor.push(key[cut:], value[cut:], counts=count[cut:], times=time[cut:])
+    windows += monitor.finish()
     wanted = time_totals(keys, values, times, window.size, window.slide, by, query.k)
     if emit == "changes":
-        assert reports(found) == changes(wanted, window.slide, until=1 << 60)
+        assert reports(windows) == changes(wanted, window.slide, until=1 << 60)
     else:
-        same(answers(found), wanted)
+        same(answers(windows), wanted)
 
 
 def test_rows_before_the_first_counts_stand_for_themselves():
@@ -386,8 +386,8 @@ def test_rows_before_the_first_counts_stand_for_themselves():
     monitor.push([1, 2], [4.0, 5.0], times=[0, 1])
     monitor.push([1], [8.0], counts=[3], times=[2])
     monitor.push([2], [7.0], times=[3])
-    (found,) = monitor.finish()
-    assert list(zip(found.id.tolist(), found.score.tolist(), strict=True)) == [(2, 6.0), (1, 3.0)]
+    (ranked,) = monitor.finish()
+    assert list(zip(ranked.id.tolist(), ranked.score.tolist(), strict=True)) == [(2, 6.0), (1, 3.0)]
 
 
 def test_counts_that_cannot_be():
@@ -406,8 +406,8 @@ def test_ties_by_arrival_rank_the_later_row_first():
         monitor = TotalsMonitor(query, options={"ties": ties})
         monitor.push(keys, [1.0, 1.0, 1.0], times=[4, 4, 4])
         monitor = TotalsMonitor.restore(monitor.snapshot(), query)
-        (found,) = monitor.finish()
-        assert found.id.tolist() == wanted
+        (ranked,) = monitor.finish()
+        assert ranked.id.tolist() == wanted
     with pytest.raises(QueryError, match="ties"):
         TotalsMonitor(query, options={"ties": "age"})
 
@@ -420,5 +420,5 @@ def test_keys_that_are_far_apart_rank_by_their_size():
             query = TopKTotals(4, "count", last(time=10), emit)
             monitor = TotalsMonitor(query)
             monitor.push(keys[order], times=[3, 3, 3, 3])
-            found = next(iter(monitor.finish()))
-            assert found.id.tolist() == sorted(keys.tolist(), reverse=True)
+            ranked = next(iter(monitor.finish()))
+            assert ranked.id.tolist() == sorted(keys.tolist(), reverse=True)
