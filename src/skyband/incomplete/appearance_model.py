@@ -40,7 +40,7 @@ MODEL = fields(
     "accounted",
     real=(
         "error",
-        "mean",
+        "average",
         "variance",
         "weight",
         "last_answer",

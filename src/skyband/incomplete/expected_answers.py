@@ -184,7 +184,7 @@ def expected_answers(
     row = (grade_of(rule, values, base) * len(model.came) + streams) * (GRID + 1)
     in_time = _returns_in_time(model, streams, age, until - window + 1)
     alike = max(1.0 - 0.5 * left / span, 0.0)  # windows share rows, and so do their answers
-    mean = now.mean + alike * (now.last_answer - now.mean)
+    mean = now.average + alike * (now.last_answer - now.average)
     deviation = np.sqrt(max(now.variance * (1.0 - alike * alike), 0.0))
     chance = 0.0
     for at in range(_POINTS):

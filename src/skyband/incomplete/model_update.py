@@ -111,8 +111,8 @@ def note_answer(model: AppearanceModel, span: int, score: float) -> None:
     now = model.now[0]
     now.last_answer = score
     now.weight = now.weight * (1.0 - 1.0 / (_STEADY * span + 1.0)) + 1.0
-    now.mean += (score - now.mean) / now.weight
-    now.variance += ((score - now.mean) ** 2 - now.variance) / now.weight
+    now.average += (score - now.average) / now.weight
+    now.variance += ((score - now.average) ** 2 - now.variance) / now.weight
 
 
 @lean
