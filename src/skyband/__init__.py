@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skyband.engine.results import Ranked, RankedWindow
     from skyband.incomplete.monitor import IncompleteMonitor
     from skyband.incomplete.query import TopKIncomplete
-    from skyband.topk.monitor import TopKMonitor as Monitor
+    from skyband.topk.monitor import Monitor
     from skyband.totals.monitor import TotalsMonitor
     from skyband.totals.query import TopKTotals
     from skyband.workload.monitor import WorkloadMonitor
@@ -52,7 +52,7 @@ __all__ = [
 _LATER = {
     "DominatingMonitor": "skyband.dominating.monitor",
     "IncompleteMonitor": "skyband.incomplete.monitor",
-    "Monitor": "skyband.topk.monitor:TopKMonitor",
+    "Monitor": "skyband.topk.monitor",
     "Ranked": "skyband.engine.results",
     "RankedByQuery": "skyband.workload.results",
     "RankedWindow": "skyband.engine.results",
@@ -69,6 +69,5 @@ def __getattr__(name: str) -> Any:
     if name in _LATER:
         from importlib import import_module
 
-        module, _, attribute = _LATER[name].partition(":")
-        return getattr(import_module(module), attribute or name)
+        return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module 'skyband' has no attribute {name!r}")

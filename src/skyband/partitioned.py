@@ -22,7 +22,7 @@ from skyband.engine.steps import Steps, TimeSteps
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.query import TopK
-from skyband.topk.monitor import TopKMonitor
+from skyband.topk.monitor import Monitor
 from skyband.windows import CountWindow, Panes, TimeWindow
 
 _LONGEST = 1 << 60  # a line is left for a new one before its times pass this
@@ -65,7 +65,7 @@ class Partitioned:
     """
 
     def __init__(
-        self, query: TopK, algorithm: str = "auto", monitor: Callable[..., AnyMonitor] = TopKMonitor
+        self, query: TopK, algorithm: str = "auto", monitor: Callable[..., AnyMonitor] = Monitor
     ) -> None:
         self.query = query
         self.plan = monitor(query, algorithm).plan

@@ -18,7 +18,7 @@ from skyband.engine.plan import Plan
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.topk.monitor import TopKMonitor
+from skyband.topk.monitor import Monitor
 from skyband.windows import last
 
 BY = "price * volume"
@@ -105,7 +105,7 @@ class Board:
     """
 
     def __init__(self, query: TopK) -> None:
-        self.monitor = TopKMonitor(query)
+        self.monitor = Monitor(query)
         self.held: dict[int, Trade] = {}
         self.candidates = 0  # that the algorithm kept at the last window
         self.spent = 0.0  # seconds inside the engine

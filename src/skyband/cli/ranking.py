@@ -57,9 +57,9 @@ class Question:
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What answers the query."""
-        from skyband.topk.monitor import TopKMonitor
+        from skyband.topk.monitor import Monitor
 
-        return TopKMonitor
+        return Monitor
 
     def board(self) -> Leaderboard:
         """What takes the answers."""

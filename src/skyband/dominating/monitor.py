@@ -18,7 +18,7 @@ from skyband.dominating.window import WindowAlgorithm
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column
 from skyband.engine.family import Family
-from skyband.engine.monitor import Monitor
+from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
@@ -75,7 +75,7 @@ FAMILY = Family(
 )
 
 
-class DominatingMonitor(Monitor[TopKDominating]):
+class DominatingMonitor(BaseMonitor[TopKDominating]):
     """Answers one continuous top-k dominating query over the rows that are pushed into it.
 
     Parameters are those of :class:`skyband.Monitor`. One option is its own: ``keep_up``, the points

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skyband.kernels.answers import Out
 
 
-class Monitor(ABC, Generic[Q]):
+class BaseMonitor(ABC, Generic[Q]):
     """Answers one continuous query over the rows that are pushed into it.
 
     A family's monitor derives from this: its ``push`` makes :class:`Rows` of what people push and

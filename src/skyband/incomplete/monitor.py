@@ -12,7 +12,7 @@ from typing_extensions import override
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column
 from skyband.engine.family import Family
-from skyband.engine.monitor import Monitor
+from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
@@ -67,7 +67,7 @@ FAMILY = Family(
 )
 
 
-class IncompleteMonitor(Monitor[TopKIncomplete]):
+class IncompleteMonitor(BaseMonitor[TopKIncomplete]):
     """Answers one continuous top-k query over incomplete streams.
 
     Parameters are those of :class:`skyband.Monitor`. Answers name objects by id; their time is that

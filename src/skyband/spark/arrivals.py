@@ -12,7 +12,7 @@ from skyband.dominating.query import TopKDominating
 from skyband.engine.results import Ranked
 from skyband.query import TopK
 from skyband.spark.candidates import Answer, Column
-from skyband.topk.monitor import TopKMonitor
+from skyband.topk.monitor import Monitor
 from skyband.topk.planner import plan
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Carrying:
     """Maintains an engine, and the columns of the rows that it may still report."""
 
     query: TopK | TopKDominating
-    monitor: TopKMonitor | DominatingMonitor
+    monitor: Monitor | DominatingMonitor
     ids: Column = field(default_factory=list)  # arrival numbers of the rows below
     kept: list[Column] = field(default_factory=list)
 
@@ -134,7 +134,7 @@ class Arrivals(Carrying):
         columns: list[Column] = [[] for _ in range(kept)]
         # planned now: "auto" would remember rows until it decides, for each key
         name = plan(query).algorithm if algorithm == "auto" else algorithm
-        return cls(query, TopKMonitor(query, name), [], columns, Waiting.empty(ties, kept))
+        return cls(query, Monitor(query, name), [], columns, Waiting.empty(ties, kept))
 
     @property
     def arrived(self) -> int:

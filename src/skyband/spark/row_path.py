@@ -92,14 +92,14 @@ class Line:
     def load(self, value: tuple[Any, ...]) -> Arrivals:
         """A key from its state."""
         from skyband.spark.arrivals import Arrivals
-        from skyband.topk.monitor import TopKMonitor
+        from skyband.topk.monitor import Monitor
 
         check_version(value[0])
         columns = [list(column) for column in value[3:]]
         width = 2 + len(self.ties) + len(self.kept)
         return Arrivals(
             self.query,
-            TopKMonitor.restore(bytes(value[2]), self.query),
+            Monitor.restore(bytes(value[2]), self.query),
             columns[width],
             columns[width + 1 :],
             self.waiting(columns[:width]),

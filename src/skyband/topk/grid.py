@@ -17,7 +17,7 @@ from skyband.kernels.ranked import absorb, rank
 from skyband.kernels.work import EVENTS, RESCANNED, RESCANS
 from skyband.order import Floats, Ints
 from skyband.topk.heap import replace_worst, sift_up
-from skyband.topk.ring import Ring, fitted, held, ring, store
+from skyband.topk.ring import Ring, fitted, numbers_in, ring, store
 
 _PER_CELL = 16  # objects per cell that a new layout aims at
 _MOST_CELLS = 1 << 16
@@ -290,7 +290,7 @@ def wants_layout(items: Grid) -> bool:
 def laid_out(items: Grid, work: Ints) -> Grid:
     """The objects of the window in a grid that fits them. O(window x axes)."""
     axes = len(items.side)
-    slots = held(items.raw) & items.raw.mask[0]
+    slots = numbers_in(items.raw) & items.raw.mask[0]
     ranked = slots[~np.isnan(items.raw.score[slots])]
     terms = items.term[ranked] if axes > 1 else items.raw.score[ranked].reshape(-1, 1)
     if items.waste[0] < _NO_LAYOUT:
@@ -353,7 +353,7 @@ def _ends(terms: Floats) -> tuple[float, float]:
 
 def window_of(items: Grid) -> Ints:
     """Ascending sequence numbers of the objects in the window."""
-    return held(items.raw)
+    return numbers_in(items.raw)
 
 
 def check_grid(items: Grid, alive: Mapping[int, float]) -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column, weighted
 from skyband.engine.family import Family
-from skyband.engine.monitor import Monitor
+from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
@@ -58,7 +58,7 @@ FAMILY = Family(
 )
 
 
-class TopKMonitor(Monitor[TopK]):
+class Monitor(BaseMonitor[TopK]):
     """Answers one continuous top-k query over the rows that are pushed into it.
 
     Parameters: the query; the algorithm (``"auto"`` lets the planner choose, once enough scores

@@ -18,7 +18,7 @@ from skyband.kernels.ranked import rank
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
 from skyband.order import Floats, Ints
-from skyband.topk.ring import AT_ONCE, Ring, fitted, held, ring, store
+from skyband.topk.ring import AT_ONCE, Ring, fitted, numbers_in, ring, store
 
 
 class State(NamedTuple):
@@ -65,11 +65,13 @@ class Recompute(Algorithm):
     def reserve(self, rows: Rows, steps: Steps) -> None:
         setting = self.setting
         most = setting.size + setting.slide if setting.counted else None
-        self.state = self.state._replace(raw=fitted(self.state.raw, rows.size, most))
+        raw = fitted(self.state.raw, rows.size, most)
+        if raw is not self.state.raw:
+            self.state = self.state._replace(raw=raw)
 
     @override
     def kept(self) -> Ints:
-        return held(self.state.raw)
+        return numbers_in(self.state.raw)
 
     @property
     @override
@@ -79,7 +81,7 @@ class Recompute(Algorithm):
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:
         raw = self.state.raw
-        seqs = [int(seq) for seq in held(raw) if not np.isnan(raw.score[seq & raw.mask[0]])]
+        seqs = [int(seq) for seq in numbers_in(raw) if not np.isnan(raw.score[seq & raw.mask[0]])]
         assert seqs == sorted(alive), "the ring is not the window"
         assert len(best_of(alive, self.setting.k)) <= self.setting.k
 

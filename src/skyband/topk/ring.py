@@ -27,7 +27,7 @@ def ring(capacity: int) -> Ring:
 AT_ONCE = 1 << 21  # objects for which a count window makes room before they arrive
 
 
-def held(items: Ring) -> Ints:
+def numbers_in(items: Ring) -> Ints:
     """Ascending sequence numbers of the objects in the ring."""
     return np.arange(items.bounds[0], items.bounds[1], dtype=np.int64)
 
@@ -37,7 +37,7 @@ def fitted(items: Ring, more: int, most: int | None = None) -> Ring:
 
     Amortised O(1) per object.
     """
-    low, high = (int(bound) for bound in items.bounds)
+    low, high = items.bounds.tolist()
     need = high - low + more
     if most is not None:
         need = min(need, most)

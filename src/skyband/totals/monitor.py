@@ -12,7 +12,7 @@ from typing_extensions import override
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, score_column
 from skyband.engine.family import Family
-from skyband.engine.monitor import Monitor
+from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
@@ -57,7 +57,7 @@ FAMILY = Family(
 )
 
 
-class TotalsMonitor(Monitor[TopKTotals]):
+class TotalsMonitor(BaseMonitor[TopKTotals]):
     """Answers one continuous query for the keys with the largest totals.
 
     Parameters: the query and, for time windows, ``delay`` as in :class:`skyband.Monitor`. In the

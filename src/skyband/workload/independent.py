@@ -13,7 +13,7 @@ from skyband.engine.snapshot import Saved, join, part
 from skyband.engine.watermark import FOREVER
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.topk.monitor import TopKMonitor
+from skyband.topk.monitor import Monitor
 from skyband.workload.sharing import QueryWindows, Sharing
 
 
@@ -30,14 +30,14 @@ class Independent:
         self.algorithm = algorithm
         self._counted = counted
         self._changes = changes
-        self.monitors: dict[int, TopKMonitor] = {}
+        self.monitors: dict[int, Monitor] = {}
         self.late = Sharing("mtopmerge", counted, changes, timed)
         self._late: set[int] = set()  # numbers of the queries in it
 
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         if complete_from is None:
-            self.monitors[number] = TopKMonitor(query, self.algorithm)
+            self.monitors[number] = Monitor(query, self.algorithm)
             return
         self.late.add(number, query, complete_from)
         self._late.add(number)
@@ -108,12 +108,12 @@ class Independent:
         """Replace the state by one that :meth:`saved` gave; the queries are there already."""
         _, monitors = part("monitors", header, arrays)
         for number in self.monitors:
-            self.monitors[number] = TopKMonitor.restore(monitors[str(number)].tobytes())
+            self.monitors[number] = Monitor.restore(monitors[str(number)].tobytes())
         if self._late:
             self.late.restored(*part("late", header, arrays))
 
 
-def _push_timed(monitor: TopKMonitor, score: Floats, at: Ints, ids: Ints, closed: int) -> Ranked:
+def _push_timed(monitor: Monitor, score: Floats, at: Ints, ids: Ints, closed: int) -> Ranked:
     if closed < FOREVER:
         return monitor.push(score, ids=ids, times=at, watermark=closed)
     monitor.push(score, ids=ids, times=at)

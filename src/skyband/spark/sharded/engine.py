@@ -16,7 +16,7 @@ from skyband.order import Ints
 from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
-    from skyband.engine.monitor import Monitor
+    from skyband.engine.monitor import BaseMonitor
 
 SLIDE = 1 << 28
 """The slide of the engine: a pane has room for half as many rows."""
@@ -36,15 +36,15 @@ class Engine(Protocol):
     def changes(self) -> bool:
         """Whether changes are reported, not whole rankings."""
 
-    def new(self) -> Monitor[Any]:
+    def new(self) -> BaseMonitor[Any]:
         """A monitor that has seen nothing."""
 
-    def restore(self, data: bytes) -> Monitor[Any]:
+    def restore(self, data: bytes) -> BaseMonitor[Any]:
         """A monitor from its snapshot."""
 
     def push(
         self,
-        monitor: Monitor[Any],
+        monitor: BaseMonitor[Any],
         ids: Ints,
         times: Ints,
         columns: list[NDArray[Any]],

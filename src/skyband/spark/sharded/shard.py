@@ -15,7 +15,7 @@ from skyband.spark.sharded.engine import SLIDE, Engine, begin
 from skyband.spark.sharded.numbering import Numbers
 
 if TYPE_CHECKING:
-    from skyband.engine.monitor import Monitor
+    from skyband.engine.monitor import BaseMonitor
 
 _TOGETHER = 1_000_000  # rows, taken in or ranked, that one push should not exceed by much
 _FAR = 1 << 30  # windows from which on time begins anew whenever nothing is alive
@@ -48,7 +48,7 @@ class Shard:
 
     engine: Engine
     lives: Lives
-    monitor: Monitor[Any]
+    monitor: BaseMonitor[Any]
     numbers: Numbers
     merged: bool
     base: int = -FOREVER

@@ -14,7 +14,7 @@ from skyband.engine.steps import Steps
 from skyband.errors import QueryError
 from skyband.kernels.answers import Out, Ranked
 from skyband.order import Ints
-from skyband.topk.ring import fitted, held
+from skyband.topk.ring import fitted, numbers_in
 from skyband.topk.sap.loop import advance
 from skyband.topk.sap.state import DYNAMIC, ENHANCED, EQUAL, WHOLE, State, new_state, with_room
 
@@ -70,7 +70,9 @@ class Sap(Algorithm):
     def reserve(self, rows: Rows, steps: Steps) -> None:
         setting = self.setting
         most = setting.size + setting.slide if setting.counted else None
-        self.state = self.state._replace(raw=fitted(self.state.raw, rows.size, most))
+        raw = fitted(self.state.raw, rows.size, most)
+        if raw is not self.state.raw:
+            self.state = self.state._replace(raw=raw)
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -78,7 +80,7 @@ class Sap(Algorithm):
 
     @override
     def kept(self) -> Ints:
-        return held(self.state.raw)
+        return numbers_in(self.state.raw)
 
     @property
     @override
