@@ -62,13 +62,15 @@ class BaseMonitor(ABC, Generic[Q]):
                 f"options are {options!r}", "options by name", "write options={'name': value}"
             )
         self._options = dict(options or {})
+        window = self.query.window
+        self._counted = isinstance(window, CountWindow)
+        self._timed = isinstance(window, TimeWindow) and window.unit == "us"
         self._inlet = Inlet(query.window, delay, query.k if family.prunes else None, self._ties())
         self._panes = self._inlet.waiting.panes
         self.plan: Plan = family.plan(query, algorithm, self._options)
         self._algorithm = self._new_algorithm()
-        timed = isinstance(query.window, TimeWindow)
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
-        self._ids: Ids | None = Ids(timed=True) if timed else None
+        self._ids: Ids | None = None if self._counted else Ids(timed=True)
         told_by_engine = query.emit == "changes" and family.changes != "kernel"
         self._changes = Changes(by_place=family.changes == "id") if told_by_engine else None
 
@@ -84,12 +86,11 @@ class BaseMonitor(ABC, Generic[Q]):
     def _setting(self) -> Setting:
         """What the algorithm must know of the query."""
         query, window = self.query, self.query.window
-        counted = isinstance(window, CountWindow)
         return Setting(
-            k=min(query.k, window.size) if counted else query.k,
+            k=min(query.k, window.size) if self._counted else query.k,
             size=window.size,
             slide=window.slide,
-            counted=counted,
+            counted=self._counted,
             changes=query.emit == "changes" and self.family.changes == "kernel",
             options=self._options,
         )
@@ -124,7 +125,7 @@ class BaseMonitor(ABC, Generic[Q]):
 
         Time windows only; a count window that is not complete is never answered.
         """
-        if isinstance(self.query.window, CountWindow):
+        if self._counted:
             return Ranked.empty(self.query.window, self.query.emit == "changes")
         return self._close(FOREVER)
 
@@ -135,7 +136,7 @@ class BaseMonitor(ABC, Generic[Q]):
         NULL. Raises :class:`DataError` before anything is taken in.
         """
         inlet = self._inlet
-        if isinstance(self.query.window, CountWindow):
+        if self._counted:
             inlet.check_counted(times, watermark)
             return self._take_counted(rows, null)
         rows, missing, until = inlet.placed(rows, times, watermark)
@@ -214,11 +215,6 @@ class BaseMonitor(ABC, Generic[Q]):
         first = int(steps.first[-1]) if len(steps.first) else 0
         return min(first, int(reported.min(initial=first)))
 
-    @property
-    def _timed(self) -> bool:
-        window = self.query.window
-        return isinstance(window, TimeWindow) and window.unit == "us"
-
     def _ranked(self, answers: Out, steps: Steps) -> Ranked:
         """Answers of the algorithm, with bounds, ids and times, whole or as changes."""
         panes = self._panes
@@ -232,7 +228,7 @@ class BaseMonitor(ABC, Generic[Q]):
         if panes.offset:
             end += panes.offset
         start = end - panes.size
-        if isinstance(self.query.window, CountWindow) and len(start) and start[0] < 0:
+        if self._counted and len(start) and start[0] < 0:
             np.maximum(start, 0, out=start)
         ids, times = (seq, None) if self._ids is None else self._ids.lookup(seq)
         by_kernel = self._algorithm.setting.changes

@@ -25,7 +25,6 @@ from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
 from skyband.topk.planner import SAMPLE, plan, trend
-from skyband.windows import CountWindow
 
 
 def _described(described: Mapping[str, Any]) -> TopK:
@@ -89,7 +88,7 @@ class Monitor(BaseMonitor[TopK]):
         # whether the planner may still choose, by the scores that come
         self._undecided = algorithm == "auto" and not options
         super().__init__(query, algorithm, options=options, **settings)
-        self._undecided &= isinstance(query.window, CountWindow)
+        self._undecided &= self._counted
 
     @override
     def _new_algorithm(self) -> Algorithm:
@@ -143,10 +142,9 @@ class Monitor(BaseMonitor[TopK]):
             raise DataError("scores for a query with weights", "attributes", "push(attributes=...)")
         nothing = np.empty((0, len(weights)))
         matrix, column, null = weighted(nothing if attributes is None else attributes, weights)
-        plain_count = isinstance(self._algorithm, Plain) and isinstance(
-            self.query.window, CountWindow
-        )  # what takes over there may index attributes
-        wanted = plain_count or self._algorithm.attributes
+        # what takes over from NumPy may index attributes, in count windows
+        plain = self._counted and isinstance(self._algorithm, Plain)
+        wanted = plain or self._algorithm.attributes
         return Rows(column, columns=(matrix,) if wanted else ()), null
 
     @override
