@@ -64,11 +64,21 @@ class Waiting:
         if not rows.size:
             return
         self._borrowed = True
-        if ordered and not self._ties_in_sequence(rows):
+        if not ordered:
+            rows = self._pruned_at_once(rows)
+        elif not self._ties_in_sequence(rows):
             rows, self._borrowed = self._with_ties_sorted(rows), False
         if self._in_sequence:
             self._in_sequence = ordered and self._follows(rows)
         self._parts.append(rows)
+
+    def _pruned_at_once(self, rows: Rows) -> Rows:
+        """Rows out of order, pruned before they are copied and sorted if that pays."""
+        pruned = self._pruned(rows, False)
+        if pruned is not rows:
+            assert rows.time is not None
+            self.pruned = max(self.pruned, int(rows.time.max()) + 1)
+        return pruned
 
     def _follows(self, rows: Rows) -> bool:
         """Whether rows follow the newest that wait."""
@@ -116,7 +126,7 @@ class Waiting:
             rows = self.rows()
             assert rows.time is not None
             self.pruned = max(self.pruned, int(rows.time.max()) + 1)
-            rows = best_of_panes(rows, self.panes, self.k, self._in_sequence)
+            rows = self._pruned(rows, self._in_sequence)
             self._parts = [rows]
             self._worth_pruning = max(_MANY, 2 * rows.size)
 
@@ -133,31 +143,38 @@ class Waiting:
         """
         if not self._parts:
             return None
-        due = self._due_in_sequence(before) if self._in_sequence else self._due(before)
+        if self._in_sequence:
+            return self._due_in_sequence(before)
+        due = self._due(before)
         if due is None:
             return None
-        if self._in_sequence:
-            return due if self.k is None else best_of_panes(due, self.panes, self.k, True)
         self._in_sequence = len(self) <= due.size
         if self._in_sequence and self._parts:  # so that rows in order which follow are not sorted
             self._parts = [self._sorted(self.rows())]
-        if self.k is not None:
-            due = best_of_panes(due, self.panes, self.k, False)
-        return self._sorted(due)
+        return self._sorted(self._pruned(due, False))
+
+    def _pruned(self, rows: Rows, in_sequence: bool) -> Rows:
+        """The rows without those of crowded panes that cannot be answers."""
+        if self.k is None:
+            return rows
+        return best_of_panes(rows, self.panes, self.k, in_sequence)
 
     def _sorted(self, rows: Rows) -> Rows:
         assert rows.time is not None
         return rows.take(sequence(rows.time, self.ties(rows)))
 
     def _due_in_sequence(self, before: int) -> Rows | None:
-        """Cut the rows before a time off the parts, which are in sequence: nothing is copied."""
+        """Cut the rows before a time off the parts, which are in sequence.
+
+        Parts are pruned before they are joined, so that little is copied.
+        """
         due: list[Rows] = []
         while self._parts:
             rows = self._parts[0]
             assert rows.time is not None
             count = int(np.searchsorted(rows.time, before))
             if count:
-                due.append(rows.take(slice(0, count)))
+                due.append(self._pruned(rows.take(slice(0, count)), True))
             if count < rows.size:
                 self._parts[0] = rows.take(slice(count, None))
                 break
