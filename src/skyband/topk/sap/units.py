@@ -24,6 +24,8 @@ from skyband.order import Floats
 from skyband.topk.ring import Ring
 from skyband.topk.sap.state import MIXED, RANKED, RISING, Current
 
+_BLOCK = 64  # objects that are compared with the threshold at once
+
 
 @lean
 def gather(current: Current, scores: Floats, start: int, stop: int, base: int) -> None:
@@ -40,38 +42,51 @@ def gather(current: Current, scores: Floats, start: int, stop: int, base: int) -
     falls = False  # whether a score was ever below the one before it
     # new leaders are put down from the back: if scores rise, they stand in rank order
     low = len(fresh.score)
-    arriving = scores[start:stop]
-    for at in range(len(arriving)):  # from zero on: the compiler sees that no index is negative
-        score = arriving[at]
-        if not score < threshold:  # a NaN is neither below nor above
-            if score != score:
-                current.work[UNRANKED] += 1
-                continue
-            falls |= score < last
-            last = score
-            unit.score[size] = score
-            unit.seq[size] = base + start + at
-            size += 1
-            if score >= bar:
-                low -= 1
-                fresh.score[low] = score
-                fresh.seq[low] = base + start + at
-                if low == 0:
-                    _lead(current, low, falls)
-                    low = len(fresh.score)
-                    bar = _bar(current)
-            if size == most:
-                unit.size[0] = size
-                if falls or now.unit_shape != RISING:
-                    now.unit_shape = MIXED
-                _cut(current)
-                size = unit.size[0]
-                threshold = now.threshold
+    arriving, number = scores[start:stop], base + start
+    for begin in range(0, len(arriving), _BLOCK):
+        block = arriving[begin : begin + _BLOCK]
+        if _all_below(block, threshold):
+            continue
+        for at in range(len(block)):  # from zero on: the compiler sees that no index is negative
+            score = block[at]
+            if not score < threshold:  # a NaN is neither below nor above
+                if score != score:
+                    current.work[UNRANKED] += 1
+                    continue
+                falls |= score < last
+                last = score
+                unit.score[size] = score
+                unit.seq[size] = number + begin + at
+                size += 1
+                if score >= bar:
+                    low -= 1
+                    fresh.score[low] = score
+                    fresh.seq[low] = number + begin + at
+                    if low == 0:
+                        _lead(current, low, falls)
+                        low = len(fresh.score)
+                        bar = _bar(current)
+                if size == most:
+                    unit.size[0] = size
+                    if falls or now.unit_shape != RISING:
+                        now.unit_shape = MIXED
+                    _cut(current)
+                    size = unit.size[0]
+                    threshold = now.threshold
     if size != unit.size[0] and (falls or now.unit_shape != RISING):
         now.unit_shape = MIXED
     unit.size[0] = size
     if low < len(fresh.score):
         _lead(current, low, falls)
+
+
+@lean
+def _all_below(block: Floats, threshold: float) -> bool:
+    """Whether every score is below the threshold, without a branch per score. O(size)."""
+    below = 0
+    for at in range(len(block)):
+        below += 1 if block[at] < threshold else 0
+    return below == len(block)
 
 
 @lean
