@@ -253,8 +253,10 @@ def test_compiled_kernels_are_kept_by_their_sources(tmp_path, monkeypatch):
 
     before = jit.cache_folder.__wrapped__()
     assert before == jit.cache_folder.__wrapped__()
-    for name in jit._FOLDERS:
+    for name in (*jit._FOLDERS, "engine"):
         (tmp_path / name).mkdir()
+    for name in jit._BESIDE:
+        (tmp_path / name).touch()
     (tmp_path / "kernels" / "one.py").write_text("x = 1")
     monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
     first = jit.cache_folder.__wrapped__()

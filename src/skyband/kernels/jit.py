@@ -21,7 +21,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _CONFIG: Any = numba.config
 _PATIENCE = 1.0  # seconds after which a first call is surely compiling and not loading
 _PACKAGE = Path(__file__).parent.parent
-_FOLDERS = ("engine", "kernels", "topk", "workload", "dominating", "incomplete", "totals")
+_FOLDERS = ("kernels", "topk", "workload", "dominating", "incomplete", "totals")
+_BESIDE = ("engine/steps.py", "engine/rows.py")  # of the engine, what kernels are handed
 
 _BLOCK: dict[str, Any] = {
     "cache": True,
@@ -73,9 +74,9 @@ def cache_folder() -> Path:
     ever loaded.
     """
     digest = hashlib.sha256(numba.__version__.encode())
-    for folder in _FOLDERS:
-        for source in sorted((_PACKAGE / folder).rglob("*.py")):
-            digest.update(source.read_bytes())
+    sources = [source for folder in _FOLDERS for source in (_PACKAGE / folder).rglob("*.py")]
+    for source in sorted([*sources, *(_PACKAGE / name for name in _BESIDE)]):
+        digest.update(source.read_bytes())
     return _caches() / digest.hexdigest()[:16]
 
 

@@ -20,29 +20,19 @@ from skyband.kernels.records import Record, fields, record
 from skyband.order import Floats, Ints
 from skyband.topk.ring import Ring
 
-POOL = np.dtype(
-    (
-        np.record,
-        fields(
-            "free",  # first free node, -1 if none; the others are linked through ``below``
-            "touched",  # nodes from here on were never in use
-            "nodes",  # nodes in use
-            "objects",  # objects on all stacks
-            "width",  # stacks that a slot has room for
-        ),
-    )
+POOL = fields(
+    "free",  # first free node, -1 if none; the others are linked through ``below``
+    "touched",  # nodes from here on were never in use
+    "nodes",  # nodes in use
+    "objects",  # objects on all stacks
+    "width",  # stacks that a slot has room for
 )
-NODE = np.dtype(
-    (
-        np.record,
-        fields(
-            "oldest",  # number of the object at its top
-            "newest",  # number of the object at its bottom
-            "below",  # the node under it in its stack, -1 at the bottom
-        ),
-    )
+NODE = fields(
+    "oldest",  # number of the object at its top
+    "newest",  # number of the object at its bottom
+    "below",  # the node under it in its stack, -1 at the bottom
 )
-SLOT = np.dtype((np.record, fields("stacks", "limit")))  # stacks in use, stacks allowed
+SLOT = fields("stacks", "limit")  # stacks in use, stacks allowed
 
 
 class Savl(NamedTuple):

@@ -33,87 +33,70 @@ WHOLE, EXPIRING, FORMED = 0, 1, 2
 ROOM_BEST, ROOM_PARTITIONS, ROOM_UNITS, ROOM_LISTS, ROOM_FRONT, ROOM_NODES, ROOM_LIST = range(1, 8)
 ROOM_OUT = 8
 
-# Each record type is one object of NumPy's own record class: its rows have attributes in
-# interpreted kernels too, and a call from Python recognises it at once, by its address.
-NUMBERS = np.dtype(
-    (
-        np.record,
-        fields(
-            # the query and the options
-            "k",
-            "window_size",
-            "slide",
-            "counted",
-            "mode",
-            "delay",  # 1: form meaningful sets as late as possible
-            "use_savl",  # 1: form them as S-AVL, not as lists
-            "amortise",  # 1: form the next one step by step while the front partition expires
-            "rivals",  # eta * k: objects that the rank test compares with
-            "keep",  # objects kept of a unit: k, or zeta* (enhanced)
-            "most",  # objects held of a unit before a cut: max(2 zeta*, zeta_max)
-            # the current unit and the current partition
-            "unit_length",  # objects of a unit (count windows); of the current one (time windows)
-            "longest",  # objects of a partition at most
-            "settling",  # 1 while the threshold of the current unit is being found
-            "safe_from",  # while this object is alive, those below the threshold are no answers
-            "unit_from",  # first object of the current unit
-            "unit_shape",
-            "part_from",  # first object of the current partition
-            "part_units",  # first unit of the current partition
-            # rows of the tables in use: head .. tail
-            "head",
-            "tail",
-            "units_head",
-            "units_tail",
-            "free_list",  # first free place for a unit's list, -1 if none
-            # the front partition, and the meaningful set being formed
-            "front_stage",
-            "front_oldest",  # lower bound of the oldest object's number in the front list
-            "next_unit",  # next unit of the front partition whose own S-AVL is due
-            "forming",  # partition whose S-AVL is being formed
-            "formed_from",  # its objects from here on are done
-            "worst_seq",  # [o^k] the worst of its k best
-            # the answer
-            "leaders_oldest",  # lower bound of the oldest object's number among the leaders
-            "dirty",  # 1 if the answer may differ from the one reported last
-            # between steps
-            "whole_step",  # 1 if the last step arrived in whole: units end only then
-            "quiet_until",  # partitions have nothing to do until the window's first object is later
-            "need",  # why the kernel stopped before a step: ROOM_*
-            "needed",  # how much room it needs
-            real=(
-                "threshold",  # [tau] scores below it are not looked at
-                "barrier",  # [F_theta] of the partition being formed
-                "worst_score",  # [o^k] the score of worst_seq
-            ),
-        ),
-    )
+NUMBERS = fields(
+    # the query and the options
+    "k",
+    "window_size",
+    "slide",
+    "counted",
+    "mode",
+    "delay",  # 1: form meaningful sets as late as possible
+    "use_savl",  # 1: form them as S-AVL, not as lists
+    "amortise",  # 1: form the next one step by step while the front partition expires
+    "rivals",  # eta * k: objects that the rank test compares with
+    "keep",  # objects kept of a unit: k, or zeta* (enhanced)
+    "most",  # objects held of a unit before a cut: max(2 zeta*, zeta_max)
+    # the current unit and the current partition
+    "unit_length",  # objects of a unit (count windows); of the current one (time windows)
+    "longest",  # objects of a partition at most
+    "settling",  # 1 while the threshold of the current unit is being found
+    "safe_from",  # while this object is alive, those below the threshold are no answers
+    "unit_from",  # first object of the current unit
+    "unit_shape",
+    "part_from",  # first object of the current partition
+    "part_units",  # first unit of the current partition
+    # rows of the tables in use: head .. tail
+    "head",
+    "tail",
+    "units_head",
+    "units_tail",
+    "free_list",  # first free place for a unit's list, -1 if none
+    # the front partition, and the meaningful set being formed
+    "front_stage",
+    "front_oldest",  # lower bound of the oldest object's number in the front list
+    "next_unit",  # next unit of the front partition whose own S-AVL is due
+    "forming",  # partition whose S-AVL is being formed
+    "formed_from",  # its objects from here on are done
+    "worst_seq",  # [o^k] the worst of its k best
+    # the answer
+    "leaders_oldest",  # lower bound of the oldest object's number among the leaders
+    "dirty",  # 1 if the answer may differ from the one reported last
+    # between steps
+    "whole_step",  # 1 if the last step arrived in whole: units end only then
+    "quiet_until",  # partitions have nothing to do until the window's first object is later
+    "need",  # why the kernel stopped before a step: ROOM_*
+    "needed",  # how much room it needs
+    real=(
+        "threshold",  # [tau] scores below it are not looked at
+        "barrier",  # [F_theta] of the partition being formed
+        "worst_score",  # [o^k] the score of worst_seq
+    ),
 )
-PARTITION = np.dtype(
-    (
-        np.record,
-        fields(
-            "begin",  # its objects: begin .. end
-            "end",
-            "candidates",  # how many of its best became candidates
-            "units_from",  # its units: units_from .. units_upto
-            "units_upto",
-            "list_from",  # its meaningful list: list_from .. list_upto, -1 if not formed
-            "list_upto",
-        ),
-    )
+PARTITION = fields(
+    "begin",  # its objects: begin .. end
+    "end",
+    "candidates",  # how many of its best became candidates
+    "units_from",  # its units: units_from .. units_upto
+    "units_upto",
+    "list_from",  # its meaningful list: list_from .. list_upto, -1 if not formed
+    "list_upto",
 )
-UNIT = np.dtype(
-    (
-        np.record,
-        fields(
-            "begin",  # its objects: begin .. end
-            "end",
-            "place",  # where its list begins, -1 if it is no k-unit
-            "listed",  # objects of its list
-            real=("best",),  # its best score
-        ),
-    )
+UNIT = fields(
+    "begin",  # its objects: begin .. end
+    "end",
+    "place",  # where its list begins, -1 if it is no k-unit
+    "listed",  # objects of its list
+    real=("best",),  # its best score
 )
 
 
