@@ -37,7 +37,7 @@ _PAPERS = {
 }
 
 NAMES = (*_PLAIN, *(f"paper {paper}" for paper in _PAPERS))
-"""What can be asked for; after a paper, some of its tables or figures may be named."""
+"""The benchmarks that can be run; after a paper, some of its tables or figures may be named."""
 
 
 def run(

@@ -1,6 +1,6 @@
 """``auto`` against every algorithm over a grid of queries: what the planner is calibrated with.
 
-Costs are those of a filled window. TIME_R changes its nature along its period: where a point is
+Costs are those of a filled window. TIME_R behaves differently along its period: where a point is
 too expensive for a whole period, it is measured in four places of it.
 """
 
@@ -155,7 +155,7 @@ class Grid:
             )
 
     def draw(self, records: list[Record], folder: Path) -> list[Path]:
-        """A map per stream and window: who is best, and how far auto is from it."""
+        """A map per stream and window: the best algorithm, and how far auto is from it."""
         figure, axes = report.panels(
             len(self.datasets),
             len(self.sizes),
@@ -209,7 +209,7 @@ class Grid:
 
 
 def sane(algorithm: str, n: int, s: int, k: int) -> bool:
-    """Whether an algorithm is worth a try: not if it stores, or reads, absurdly much."""
+    """Whether to run an algorithm: not if it would store or read far too much."""
     if algorithm == "pretopk":
         return k * (n // s) <= 4_000_000  # references it keeps
     if algorithm == "recompute":

@@ -144,7 +144,7 @@ def best_of(
     untimed: int = 0,
     enough: float = 3.0,
 ) -> Measured:
-    """The fastest of some runs; no more of them once they have taken ``enough`` seconds."""
+    """The fastest of some runs; stops once they have taken ``enough`` seconds."""
     best = measure(point, stream, budget=budget, untimed=untimed)
     spent = best.cpu
     for _ in range(repeats - 1):
@@ -160,7 +160,7 @@ def best_of(
 def _warmed(algorithm: str, emit: str, options: tuple[tuple[str, Any], ...]) -> None:
     tiny = Point(algorithm, 64, 8, 4, "changes" if emit == "changes" else "all", options)
     monitor = tiny.monitor()
-    assert monitor.algorithm.name  # "auto" would leave so few objects to NumPy
+    assert monitor.algorithm.name  # "auto" would answer so few objects with NumPy
     for scores in (np.random.default_rng(0).random(400), np.arange(400.0), -np.arange(400.0)):
         monitor.push(scores)  # at random, rising and falling: to pass every way through the code
 
@@ -186,12 +186,12 @@ def np_max(stream: Sequence[Floats], passes: int = 5) -> float:
 
 @lru_cache(maxsize=2)
 def resident(name: str, rows: int, seed: int = 0) -> tuple[Floats, ...]:
-    """A whole stream in memory, in blocks; the last two that were asked for are remembered."""
+    """A whole stream in memory, in blocks; the last two streams are cached."""
     return tuple(streamed(name, rows, seed))
 
 
 def streamed(name: str, rows: int, seed: int = 0) -> Iterator[Floats]:
-    """A stream in blocks, generated on the way."""
+    """A stream in blocks, generated while it is read."""
     from skyband.datasets import dataset
 
     return iter(dataset(name).scores(rows, seed=seed, chunk=min(BLOCK, rows)))
@@ -199,13 +199,13 @@ def streamed(name: str, rows: int, seed: int = 0) -> Iterator[Floats]:
 
 def part(stream: Sequence[Floats], start: int, stop: int) -> list[Floats]:
     """The objects ``start .. stop`` of a resident stream, without copying them."""
-    found, at = [], 0
+    parts, at = [], 0
     for block in stream:
         low, high = max(start - at, 0), min(stop - at, len(block))
         if low < high:
-            found.append(block[low:high])
+            parts.append(block[low:high])
         at += len(block)
-    return found
+    return parts
 
 
 def window_bytes(monitor: Monitor) -> int:
@@ -252,13 +252,13 @@ _AVERAGES = ("candidates", "meaningful")
 
 
 def _sums(monitor: Monitor) -> dict[str, float]:
-    found = monitor.counters()
-    slides = found["slides"]
-    return {name: v * slides if name in _AVERAGES else v for name, v in found.items()}
+    counters = monitor.counters()
+    slides = counters["slides"]
+    return {name: v * slides if name in _AVERAGES else v for name, v in counters.items()}
 
 
 def _since(total: dict[str, float], filled: dict[str, float] | None) -> dict[str, float]:
-    """Totals, but averages over the slides since the window was filled."""
+    """Counters since the window was filled: totals, or averages over the slides."""
     before = filled if filled is not None and filled["slides"] < total["slides"] else None
     slides = total["slides"] - (before["slides"] if before else 0)
     return {

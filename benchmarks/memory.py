@@ -1,4 +1,4 @@
-"""Flat memory: resident set and state over a long run that is generated on the way."""
+"""Flat memory: resident set and state over a long run, generated while it is read."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Memory:
 
 
 def resident_set() -> int:
-    """Bytes of this process in memory now (where the system does not tell: at most so far)."""
+    """Bytes of this process in memory now; its peak where the system does not report that."""
     statm = Path("/proc/self/statm")
     if statm.exists():
         return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""What people really push: ids, times, rows out of order, small batches; DuckDB beside it."""
+"""Realistic pushes: ids, times, rows out of order, small batches; DuckDB for comparison."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ LINES = (
 
 @dataclass(frozen=True)
 class Pushes:
-    """Each line over the same rows, by turns; the median of the turns on the clock."""
+    """Each line over the same rows, in turns; the median wall-clock time of the turns."""
 
     rows: int = 20_000_000
     turns: int = 3
@@ -208,7 +208,7 @@ class Pushes:
 
 
 def _seconds(line: Line, columns: Columns) -> float:
-    """Seconds on the clock; a line that yields None has only got ready until then."""
+    """Seconds on the clock; preparations, until a line yields None, are not counted."""
     began = time.perf_counter()
     for answers in line.push(columns):
         if answers is None:

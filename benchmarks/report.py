@@ -1,4 +1,4 @@
-"""How results look: tables on stdout, JSON, figures; one style for all."""
+"""Output of results in one style: tables on stdout, JSON, figures."""
 
 from __future__ import annotations
 
@@ -107,18 +107,16 @@ def _plain(value: Any) -> Any:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str) -> Table:
     """A table: columns of numbers to the right, a line where the first column changes."""
     rows = [list(row) for row in rows]
-    found = Table(
-        title=title, caption=caption or None, caption_justify="left", title_justify="left"
-    )
+    grid = Table(title=title, caption=caption or None, caption_justify="left", title_justify="left")
     for at, column in enumerate(columns):
         numeric = any(_numeric(row[at]) for row in rows)
-        found.add_column(column, justify="right" if numeric else "left", overflow="fold")
+        grid.add_column(column, justify="right" if numeric else "left", overflow="fold")
     grouped = len({row[0] for row in rows}) < len(rows)
     for at, row in enumerate(rows):
         if grouped and at and row[0] != rows[at - 1][0]:
-            found.add_section()
-        found.add_row(*(number(cell) for cell in row))
-    return found
+            grid.add_section()
+        grid.add_row(*(number(cell) for cell in row))
+    return grid
 
 
 def _numeric(cell: Any) -> bool:
@@ -128,7 +126,7 @@ def _numeric(cell: Any) -> bool:
 
 
 def number(value: Any) -> str:
-    """A number as people like to read it; a dash for nothing."""
+    """Format a number for people; a dash for None."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return "-"
     if isinstance(value, str):
@@ -143,7 +141,7 @@ def number(value: Any) -> str:
 
 
 def size(value: float) -> str:
-    """Bytes as people like to read them."""
+    """Format bytes for people."""
     for unit in ("B", "KB", "MB", "GB"):
         if abs(value) < 1024 or unit == "GB":
             return f"{value:.3g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
@@ -152,12 +150,12 @@ def size(value: float) -> str:
 
 
 def ratio(number: float | None, of: float | None) -> float | None:
-    """A quotient, or nothing if either side is missing."""
+    """A quotient, or None if either side is missing."""
     return None if number is None or not of else number / of
 
 
 def drawn(study: Study, records: list[Record], folder: Path) -> list[Path]:
-    """The figures of a study; none, and a word on why, without matplotlib."""
+    """Draw the figures of a study; without matplotlib, print a note and draw none."""
     try:
         import matplotlib
     except ImportError:
@@ -191,7 +189,7 @@ def panels(rows: int, columns: int, title: str, **options: Any) -> tuple[Figure,
     import matplotlib.pyplot as plt
 
     width, height = options.pop("panel", (3.6, 2.5))
-    found, axes = plt.subplots(
+    figure, axes = plt.subplots(
         rows,
         columns,
         figsize=(width * columns + 0.6, height * rows + 1.0),
@@ -199,8 +197,8 @@ def panels(rows: int, columns: int, title: str, **options: Any) -> tuple[Figure,
         layout="constrained",
         **options,
     )
-    found.suptitle(title, x=0.01, ha="left", fontweight="bold")
-    return found, [list(row) for row in axes]
+    figure.suptitle(title, x=0.01, ha="left", fontweight="bold")
+    return figure, [list(row) for row in axes]
 
 
 def curve(
@@ -245,18 +243,18 @@ def plain_ticks(axes: Axes) -> None:
 
 def legend(figure: Figure, axes: Iterable[Axes]) -> None:
     """One legend for all panels, below them."""
-    found: dict[str, Any] = {}
+    handles: dict[str, Any] = {}
     for panel in axes:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            found.setdefault(label, handle)
-    if found:
+            handles.setdefault(label, handle)
+    if handles:
         figure.legend(
-            found.values(), found.keys(), loc="outside lower center", ncols=min(len(found), 6)
+            handles.values(), handles.keys(), loc="outside lower center", ncols=min(len(handles), 6)
         )
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG, and let go of it."""
+    """Write a figure as PNG and SVG, and close it."""
     import matplotlib.pyplot as plt
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""How far from the speed of memory: every algorithm beside one ``np.max`` pass, in one run."""
+"""Every algorithm compared with one ``np.max`` pass, the speed of memory, in one run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EVERYTHING = (*ALGORITHMS, "auto")
 
 @dataclass(frozen=True)
 class Workload:
-    """One query over one stream, and who is to answer it."""
+    """One query over one stream, and the algorithms that answer it."""
 
     name: str
     dataset: str
@@ -97,9 +97,9 @@ class Scan:
                     "stays in the cache, which flatters np.max.",
                 )
             )  # fmt: skip
-        found = goals(records)
-        if found:
-            console.print(report.table("Goals", ("goal", "wanted", "measured", "met"), found, ""))
+        reached = goals(records)
+        if reached:
+            console.print(report.table("Goals", ("goal", "wanted", "measured", "met"), reached, ""))
 
     def draw(self, records: list[Record], folder: Path) -> list[Path]:
         """Bars per workload, from the fastest on, on a log axis."""
@@ -167,8 +167,8 @@ def _records(
 
 
 def goals(records: Iterable[Record]) -> list[tuple[str, str, float, str]]:
-    """What the engine must reach, as far as the records tell."""
-    found = {(r["workload"], r["algorithm"]): r for r in records}
+    """The goals of the engine that can be computed from the records."""
+    by_name = {(r["workload"], r["algorithm"]): r for r in records}
     rows: list[tuple[str, str, float, str]] = []
 
     def goal(what: str, value: float | None, low: float | None, high: float | None) -> None:
@@ -181,7 +181,7 @@ def goals(records: Iterable[Record]) -> list[tuple[str, str, float, str]]:
         rows.append((what, wanted, value, "yes" if met else "NO"))
 
     def value(workload: str, algorithm: str, field: str) -> float | None:
-        record = found.get((workload, algorithm))
+        record = by_name.get((workload, algorithm))
         return None if record is None else float(record[field])
 
     def quotient(workload: str, field: str, algorithm: str, other: str) -> float | None:
@@ -195,7 +195,7 @@ def goals(records: Iterable[Record]) -> list[tuple[str, str, float, str]]:
     for algorithm in ("sap", "auto"):
         speed = value("time_u_changes", algorithm, "objects_per_s")
         goal(f"time_u_changes: objects/s of {algorithm}", speed, 2e6, None)
-    band = found.get(("time_u", "kskyband"))
+    band = by_name.get(("time_u", "kskyband"))
     if band is not None:
         expected = band["k"] * (1 + math.log(band["n"] / band["k"]))
         goal(

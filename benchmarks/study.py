@@ -1,4 +1,4 @@
-"""A study: something that is measured, shown and drawn; and the one way to carry it out."""
+"""A study: something that is measured, shown and drawn; and how to run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Study(Protocol):
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
 
     def collect(self) -> list[Record]:
         """Measure, and return flat records."""

@@ -1,4 +1,4 @@
-"""Running the command line in this process, and what it should print."""
+"""Run the command line in this process, and compute what it should print."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Ran:
 
 
 class Runner:
-    """Calls ``main`` and catches what it prints."""
+    """Calls ``main`` and captures what it prints."""
 
     def __init__(self, capsys, monkeypatch):
         self.capsys = capsys
@@ -48,11 +48,11 @@ class Runner:
         self.capsys.readouterr()
         code = main([str(word) for word in words])
         out, err = self.capsys.readouterr()
-        told = [line for line in err.splitlines(keepends=True) if not COMPILING.match(line)]
-        return Ran(code, out, "".join(told))
+        lines = [line for line in err.splitlines(keepends=True) if not COMPILING.match(line)]
+        return Ran(code, out, "".join(lines))
 
     def fails(self, *words, stdin=None):
-        """Run what is wrong: one line on stderr, exit code 2, no output."""
+        """Run a command that must fail: one line on stderr, exit code 2, no output."""
         ran = self(*words, stdin=stdin)
         assert ran.code == 2, ran
         assert ran.out == ""
@@ -63,7 +63,7 @@ class Runner:
 
 
 def process(*words, **options):
-    """A process of its own, with the cache of compiled kernels that tests share."""
+    """Run a new process with the cache of compiled kernels that tests share."""
     environment = {**os.environ, "COLUMNS": "100", "PYTHONWARNINGS": "error"}
     command = [sys.executable, "-m", "skyband.cli", *map(str, words)]
     return subprocess.run(
@@ -73,22 +73,22 @@ def process(*words, **options):
 
 def counted(scores, n, s, k, *, keys=None, full=False):
     """(start, end, rank, score, row) of every window over rows in arrival order."""
-    found = []
+    lines = []
     for key, rows in by_key(keys, len(scores)):
         for a in count_windows([scores[r] for r in rows], n, s, k, ids=rows, full=full):
-            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
-    return in_order(found)
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+    return in_order(lines)
 
 
 def timed(scores, times, size, slide, k, *, keys=None, offset=0):
-    found = []
+    lines = []
     for key, rows in by_key(keys, len(scores)):
         answers = time_windows(
             [scores[r] for r in rows], [times[r] for r in rows], size, slide, k, offset, ids=rows
         )
         for a in answers:
-            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
-    return in_order(found)
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+    return in_order(lines)
 
 
 def by_key(keys, count):
@@ -101,39 +101,39 @@ def by_key(keys, count):
     ]
 
 
-def in_order(found):
+def in_order(lines):
     return [
         (start, end, rank, score, row)
-        for end, _, rank, start, score, row in sorted(found, key=lambda f: f[:3])
+        for end, _, rank, start, score, row in sorted(lines, key=lambda f: f[:3])
     ]
 
 
 def counted_changes(scores, n, s, k, *, keys=None, full=False):
     """(end, rank, previous, row) of every change, in the order of printing."""
-    found = []
+    reported = []
     for key, rows in by_key(keys, len(scores)):
         answers = count_windows([scores[r] for r in rows], n, s, k, ids=rows, full=full)
-        found += [(end, key, report) for end, report in changes(answers, s)]
-    return _told(found)
+        reported += [(end, key, report) for end, report in changes(answers, s)]
+    return _flattened(reported)
 
 
 def timed_changes(scores, times, size, slide, k, *, keys=None, offset=0):
     """As above; after the last window its objects leave."""
-    found = []
+    reported = []
     for key, rows in by_key(keys, len(scores)):
         answers = time_windows(
             [scores[r] for r in rows], [times[r] for r in rows], size, slide, k, offset, ids=rows
         )
-        found += [(end, key, report) for end, report in changes(answers, slide)]
+        reported += [(end, key, report) for end, report in changes(answers, slide)]
         if answers:
-            gone = {id: (0, rank) for rank, (_, id) in enumerate(answers[-1].rows, 1)}
-            found.append((answers[-1].end + slide, key, gone))
-    return _told(found)
+            gone = {row: (0, rank) for rank, (_, row) in enumerate(answers[-1].rows, 1)}
+            reported.append((answers[-1].end + slide, key, gone))
+    return _flattened(reported)
 
 
-def _told(found):
+def _flattened(reported):
     lines = []
-    for end, _, report in sorted(found, key=lambda f: f[:2]):
+    for end, _, report in sorted(reported, key=lambda f: f[:2]):
         order = sorted(report.items(), key=lambda item: (item[1][0] == 0, item[1]))
         lines += [(end, rank or None, previous or None, row) for row, (rank, previous) in order]
     return lines

@@ -1,6 +1,6 @@
-"""Compile every kernel once, two at a time: tests, and processes that they start, load them then.
+"""Compile every kernel once, two at a time, so that tests and their processes load them.
 
-Run by ``make test`` before the suite; without it each process compiles what it meets first.
+Run by ``make test`` before the suite; without it each process compiles the kernels that it uses.
 """
 
 from __future__ import annotations

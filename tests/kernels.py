@@ -1,4 +1,4 @@
-"""Calling single kernels from tests: building blocks have no Python entry of their own."""
+"""Call single kernels from tests: inner kernels cannot be called from Python otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Driving a monitor and the oracle over the same rows."""
+"""Run a monitor and the oracle over the same rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def answers(ranked):
 
 
 def reports(ranked):
-    """Changes as the oracle tells them."""
+    """Changes in the form of the oracle."""
     return [
         (
             w.end,
@@ -38,12 +38,12 @@ def reports(ranked):
     ]
 
 
-def same(found, expected):
-    """Equal answers; windows in which nothing is ranked need not be reported."""
-    found = [a for a in found if a.rows]
+def same(results, expected):
+    """Assert that answers are equal; windows without ranked rows need not be reported."""
+    results = [a for a in results if a.rows]
     expected = [a for a in expected if a.rows]
-    assert len(found) == len(expected)
-    for mine, theirs in zip(found, expected, strict=True):
+    assert len(results) == len(expected)
+    for mine, theirs in zip(results, expected, strict=True):
         assert mine == theirs
 
 
@@ -55,23 +55,23 @@ def run_counted(
         TopK(k=k, window=last(count=n, slide=s, full=full)), algorithm, options=options
     )
     values = np.array(scores, dtype=np.float64)
-    found = []
+    results = []
     for low, high in batches(len(values), cuts):
         given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
-        found += answers(monitor.push(values[low:high], ids=given))
+        results += answers(monitor.push(values[low:high], ids=given))
         if check and high and high % s == 0:
             start = max(0, high - n)
             alive = {
                 seq: float(values[seq]) for seq in range(start, high) if not np.isnan(values[seq])
             }
             monitor.algorithm.check_invariants(alive)
-    return found, monitor
+    return results, monitor
 
 
 def check_counted(scores, n, s, k, algorithm, **options):
     full, ids = options.get("full", False), options.get("ids")
-    found, monitor = run_counted(scores, n, s, k, algorithm, **options)
-    same(found, count_windows(list(scores), n, s, k, ids=ids, full=full))
+    results, monitor = run_counted(scores, n, s, k, algorithm, **options)
+    same(results, count_windows(list(scores), n, s, k, ids=ids, full=full))
     return monitor
 
 
@@ -83,20 +83,20 @@ def run_timed(
         TopK(k=k, window=last(time=size, slide=slide, offset=offset)), algorithm, options=options
     )
     values, clock = np.array(scores, dtype=np.float64), np.array(times, dtype=np.int64)
-    found = []
+    results = []
     for low, high in batches(len(values), cuts):
         rest = clock[high:]
         safe = int(rest.min()) if len(rest) else None  # nothing later is older than this
         given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
-        found += answers(
+        results += answers(
             monitor.push(values[low:high], times=clock[low:high], ids=given, watermark=safe)
         )
-    found += answers(monitor.finish())
-    return found, monitor
+    results += answers(monitor.finish())
+    return results, monitor
 
 
 def check_timed(scores, times, size, slide, k, algorithm, **options):
     offset, ids = options.get("offset", 0), options.get("ids")
-    found, monitor = run_timed(scores, times, size, slide, k, algorithm, **options)
-    same(found, time_windows(list(scores), list(times), size, slide, k, offset=offset, ids=ids))
+    results, monitor = run_timed(scores, times, size, slide, k, algorithm, **options)
+    same(results, time_windows(list(scores), list(times), size, slide, k, offset=offset, ids=ids))
     return monitor

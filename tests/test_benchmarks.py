@@ -66,9 +66,9 @@ def test_a_budget_ends_a_run_and_says_so():
 
 def test_pieces_are_cut_at_blocks_and_lose_nothing():
     blocks = [np.arange(700.0), np.empty(0), np.arange(300.0)]
-    found = measure(Point("recompute", 100, 10, 3), blocks, untimed=650)
-    assert found.objects == 350
-    assert found.counters["slides"] == 100
+    run = measure(Point("recompute", 100, 10, 3), blocks, untimed=650)
+    assert run.objects == 350
+    assert run.counters["slides"] == 100
 
 
 def test_the_best_of_some_runs_is_one_of_them():
@@ -124,8 +124,8 @@ def test_scan_prints_one_array_of_flat_records(tmp_path, capsys):
     scan = [r for r in records if r["algorithm"] == "np.max"]
     assert [r["vs_np_max"] for r in scan] == [1.0, 1.0]
     assert [r["candidates"] for r in scan] == [0, 0]
-    found = [r["algorithm"] for r in records if r["workload"] == "time_u"]
-    assert found == ["np.max", "kskyband", "mintopk", "sap", "auto"]
+    names = [r["algorithm"] for r in records if r["workload"] == "time_u"]
+    assert names == ["np.max", "kskyband", "mintopk", "sap", "auto"]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scan.png", "scan.svg"]
 
 
@@ -143,8 +143,8 @@ def test_goals_say_whether_they_are_met():
                 "ns_per_object": ns, "vs_np_max": over, "candidates": candidates,
                 "objects_per_s": 1e9 / ns}  # fmt: skip
 
-    found = goals([record("sap", 4.0, 8.0, 30), record("mintopk", 8.0, 16.0, 50)])
-    assert [(goal[2], goal[3]) for goal in found] == [(8.0, "yes"), (0.5, "NO")]
+    rows = goals([record("sap", 4.0, 8.0, 30), record("mintopk", 8.0, 16.0, 50)])
+    assert [(goal[2], goal[3]) for goal in rows] == [(8.0, "yes"), (0.5, "NO")]
 
 
 def test_grid_compares_auto_with_the_best(tmp_path, capsys):
@@ -319,14 +319,14 @@ def test_agreement_is_a_rank_correlation():
 
 
 def test_what_the_text_states_is_transcribed():
-    found = {(c.figure, c.value, c.algorithm, c.metric): c for c in claims.claims()}
-    assert found["11", "100000", "mintopk", "ms_per_object"].number == 0.097
-    assert found["11", "100000", "sma", "ms_per_object"].number == 0.172
-    assert found["7", "10", "sma", "recomputation_rate"].number == 0.23
-    assert found["7", "10000", "sma", "recomputation_rate"].number == 0.56
-    assert found["8", "mean", "mintopk", "candidates_over_k"].number == 2.4
-    assert found["8", "all", "mintopk", "candidates_over_k"].bound == "most"
-    assert found["8", "mean", "mintopk", "memory_saved_against_pretopk"].number == 0.33
+    by_name = {(c.figure, c.value, c.algorithm, c.metric): c for c in claims.claims()}
+    assert by_name["11", "100000", "mintopk", "ms_per_object"].number == 0.097
+    assert by_name["11", "100000", "sma", "ms_per_object"].number == 0.172
+    assert by_name["7", "10", "sma", "recomputation_rate"].number == 0.23
+    assert by_name["7", "10000", "sma", "recomputation_rate"].number == 0.56
+    assert by_name["8", "mean", "mintopk", "candidates_over_k"].number == 2.4
+    assert by_name["8", "all", "mintopk", "candidates_over_k"].bound == "most"
+    assert by_name["8", "mean", "mintopk", "memory_saved_against_pretopk"].number == 0.33
 
 
 def test_claims_are_computed_from_the_figures_records():
@@ -342,12 +342,12 @@ def test_claims_are_computed_from_the_figures_records():
         record("10000", "sma", 100.0, 0.5),
         record("10000", "mintopk", 5.0),
     ]
-    found = {(r["metric"], r["algorithm"], r["value"]): r for r in claims.claimed("7", records)}
-    assert found["cpu_saved_against_sma", "mintopk", "all"]["measured"] == pytest.approx(0.9)
-    assert found["cpu_saved_against_sma", "pretopk", "all"]["measured"] == pytest.approx(0.8)
-    assert found["cpu_saved_against_pretopk", "mintopk", "mean"]["measured"] == pytest.approx(0.5)
-    assert found["recomputation_rate", "sma", "10000"]["measured"] == 0.5
-    assert claims.spoken(found["cpu_saved_against_sma", "mintopk", "all"]) == "at least 0.85"
+    by_name = {(r["metric"], r["algorithm"], r["value"]): r for r in claims.claimed("7", records)}
+    assert by_name["cpu_saved_against_sma", "mintopk", "all"]["measured"] == pytest.approx(0.9)
+    assert by_name["cpu_saved_against_sma", "pretopk", "all"]["measured"] == pytest.approx(0.8)
+    assert by_name["cpu_saved_against_pretopk", "mintopk", "mean"]["measured"] == pytest.approx(0.5)
+    assert by_name["recomputation_rate", "sma", "10000"]["measured"] == 0.5
+    assert claims.spoken(by_name["cpu_saved_against_sma", "mintopk", "all"]) == "at least 0.85"
     eight = {(r["metric"], r["value"]): r for r in claims.claimed("8", records)}
     assert eight["candidates_over_k", "all"]["measured"] == 3
 
@@ -374,13 +374,13 @@ def test_response_times_are_per_window(tmp_path, capsys):
     study = Response(rows=30_000, slides=(1, 2), size=4, k=20, algorithms=FEW)
     perform([study], as_json=True, results=tmp_path)
     records = json.loads(capsys.readouterr().out)
-    found = {(r["value"], r["algorithm"], r["metric"]): r["measured"] for r in records}
+    measured = {(r["value"], r["algorithm"], r["metric"]): r["measured"] for r in records}
     for slide, algorithm in itertools.product(("1s", "2s"), FEW):
         least, mean, most = (
-            found[slide, algorithm, metric] for metric in ("min_ms", "mean_ms", "max_ms")
+            measured[slide, algorithm, metric] for metric in ("min_ms", "mean_ms", "max_ms")
         )
         assert 0 < least <= mean <= most
-    assert found["1s", "all", "least_arrivals_per_slide"] >= 0
+    assert measured["1s", "all", "least_arrivals_per_slide"] >= 0
     assert (tmp_path / "mintopk_figure13.svg").stat().st_size > 0
     study.show(records, benchmarks.report.console())
     assert "deviation" in capsys.readouterr().out
@@ -407,13 +407,13 @@ def test_workloads_are_drawn_alike_and_nested():
 
 
 def test_what_the_text_of_mtops_states_is_transcribed():
-    found = {(c.figures, c.queries, c.algorithm, c.metric): c for c in mtops_claims.claims()}
-    assert found[("9",), "10 to 1000", "mtopband", "memory_growth"].number == 6
-    assert found[("9",), "10 to 1000", "mtoplist", "memory_growth"].number == 2.5
-    assert found[("10",), "100", "mtoplist", "s_per_object"].number == 0.0066
-    assert found[("10",), "100", "independent", "s_per_object"].number == 0.712
-    assert found[("12",), "10 to 100", "mtoplist", "cpu_growth"].number == 4.1
-    assert found[("14",), "1000", "mtoplist", "cpu_less_than_independent"].number == 330
+    by_name = {(c.figures, c.queries, c.algorithm, c.metric): c for c in mtops_claims.claims()}
+    assert by_name[("9",), "10 to 1000", "mtopband", "memory_growth"].number == 6
+    assert by_name[("9",), "10 to 1000", "mtoplist", "memory_growth"].number == 2.5
+    assert by_name[("10",), "100", "mtoplist", "s_per_object"].number == 0.0066
+    assert by_name[("10",), "100", "independent", "s_per_object"].number == 0.712
+    assert by_name[("12",), "10 to 100", "mtoplist", "cpu_growth"].number == 4.1
+    assert by_name[("14",), "1000", "mtoplist", "cpu_less_than_independent"].number == 330
     assert all(claim.where.startswith("section") for claim in mtops_claims.claims())
     figures = {figure for claim in mtops_claims.claims() for figure in claim.figures}
     assert figures == {str(figure) for figure in range(8, 16)}
@@ -430,19 +430,19 @@ def test_claims_of_mtops_are_computed_from_the_figures_records():
         record(1000, "mtoplist", 9.0),
         record(1000, "independent", 4500.0),
     ]
-    found = {
+    measured = {
         (r["queries"], r["algorithm"], r["metric"], r["bound"]): r["measured"]
         for figure in ("12", "13", "14", "15", "10")
         for r in mtops_claims.claimed(figure, records)
     }
-    assert found["10 to 100", "mtoplist", "cpu_growth", ""] == 3
-    assert found["100 to 1000", "mtoplist", "cpu_growth", ""] == 1.5
-    assert found["10 to 1000", "independent", "memory_growth", ""] is None
-    assert found["1000", "mtoplist", "cpu_less_than_independent", ""] == 500
-    assert found["1000", "mtoplist", "cpu_less_than_mtopband", "least"] is None
-    assert found["1000", "mtoplist", "memory_less_than_independent", "least"] == 500
-    assert found["100", "mtoplist", "s_per_object", ""] == pytest.approx(6e-9)
-    assert found["1000", "mtoplist", "ms_per_object", "most"] == pytest.approx(9e-6)
+    assert measured["10 to 100", "mtoplist", "cpu_growth", ""] == 3
+    assert measured["100 to 1000", "mtoplist", "cpu_growth", ""] == 1.5
+    assert measured["10 to 1000", "independent", "memory_growth", ""] is None
+    assert measured["1000", "mtoplist", "cpu_less_than_independent", ""] == 500
+    assert measured["1000", "mtoplist", "cpu_less_than_mtopband", "least"] is None
+    assert measured["1000", "mtoplist", "memory_less_than_independent", "least"] == 500
+    assert measured["100", "mtoplist", "s_per_object", ""] == pytest.approx(6e-9)
+    assert measured["1000", "mtoplist", "ms_per_object", "most"] == pytest.approx(9e-6)
 
 
 def test_windows_filled_with_what_may_win_go_on_as_others_do():
@@ -453,10 +453,10 @@ def test_windows_filled_with_what_may_win_go_on_as_others_do():
         whole.push(scores[:fill])
         short.push(mtops_running._filling("gmti", rows, fill, queries))
         assert np.array_equal(whole.kept()["score"], short.kept()["score"])
-        found, again = (monitor.push(scores[fill:]).ranked for monitor in (whole, short))
-        assert found.rows > 0
-        assert np.array_equal(found.id, again.id)
-        assert np.array_equal(found.window_end, again.window_end)
+        wanted, answered = (monitor.push(scores[fill:]).ranked for monitor in (whole, short))
+        assert wanted.rows > 0
+        assert np.array_equal(wanted.id, answered.id)
+        assert np.array_equal(wanted.window_end, answered.window_end)
 
 
 def test_a_figure_of_workloads_says_what_was_sampled_and_skipped(tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""``explain``, ``generate``, ``bench``, ``--version``, and processes of their own."""
+"""``explain``, ``generate``, ``bench``, ``--version``, and runs in separate processes."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_explain_in_words(run):
 
 
 def test_explain_with_a_file(run, tmp_path):
-    file = tmp_path / "rows.csv"
-    file.write_text("t,key,v\n" + "".join(f"{at},k{at % 4},{at}\n" for at in range(1000)))
+    path = tmp_path / "rows.csv"
+    path.write_text("t,key,v\n" + "".join(f"{at},k{at % 4},{at}\n" for at in range(1000)))
     words = ["--k", 5, "--time", "t", "--window", 100, "--slide", 10, "--partition-by", "key"]
-    ran = run("explain", file, "--by", "v", *words)
+    ran = run("explain", path, "--by", "v", *words)
     assert "1,000 rows, 4 keys" in " ".join(ran.out.split())
     assert "25 objects per window, 2.5 per slide" in ran.out
     assert "t BIGINT, key VARCHAR, v BIGINT" in ran.out
-    assert "did you mean" in run.fails("explain", file, "--by", "vv", *words)
-    assert "did you mean" in run.fails("explain", file, "--time", "tt", "--window", 10)
-    assert "no window" in run.fails("explain", file)
+    assert "did you mean" in run.fails("explain", path, "--by", "vv", *words)
+    assert "did you mean" in run.fails("explain", path, "--time", "tt", "--window", 10)
+    assert "no window" in run.fails("explain", path)
 
 
 def test_explain_as_json(run):
@@ -73,10 +73,10 @@ def test_explain_as_json(run):
 
 
 def test_expected_candidates_come_true(run):
-    """What explain says of scores in random order is what the counters count."""
+    """The candidates that explain predicts for scores in random order are those counted."""
     n, s, k = 4000, 100, 20
     scores = np.random.default_rng(1).random(5 * n)
-    (said,) = json.loads(run("explain", "--last", n, "--slide", s, "--k", k, "--json").out)
+    (estimate,) = json.loads(run("explain", "--last", n, "--slide", s, "--k", k, "--json").out)
     for algorithm in ("kskyband", "mintopk"):
         monitor = Monitor(TopK(k, last(count=n, slide=s)), algorithm)
         monitor.push(scores[:n])
@@ -85,7 +85,7 @@ def test_expected_candidates_come_true(run):
         after = monitor.counters()
         total = after["candidates"] * after["slides"] - before["candidates"] * before["slides"]
         kept = total / (after["slides"] - before["slides"])
-        assert math.isclose(kept, said[f"candidates_{algorithm}"], rel_tol=0.15)
+        assert math.isclose(kept, estimate[f"candidates_{algorithm}"], rel_tol=0.15)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
@@ -115,7 +115,7 @@ def test_generate_at_another_rate(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["nothing", "--rows", 5, "--out", "x.csv"], "data set is 'nothing'"),
         (["stock", "--rows", 0, "--out", "x.csv"], "--rows is '0'"),
@@ -126,9 +126,9 @@ def test_generate_at_another_rate(run, tmp_path):
         (["stock", "--rows", 5], "missing option '--out'"),
     ],
 )
-def test_what_generate_refuses(run, words, told, tmp_path, monkeypatch):
+def test_what_generate_refuses(run, words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert told in run.fails("generate", *words)
+    assert message in run.fails("generate", *words)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -183,23 +183,23 @@ def test_an_error_of_a_process(tmp_path):
 
 @pytest.mark.cli
 def test_a_reader_that_goes_away(tmp_path):
-    file = tmp_path / "long.csv"
-    file.write_text("v\n" + "".join(f"{at}\n" for at in range(50_000)))
-    command = [sys.executable, "-m", "skyband.cli", "top", str(file), "--by", "v", "--last", "10"]
+    path = tmp_path / "long.csv"
+    path.write_text("v\n" + "".join(f"{at}\n" for at in range(50_000)))
+    command = [sys.executable, "-m", "skyband.cli", "top", str(path), "--by", "v", "--last", "10"]
     command += ["--slide", "1", "--format", "csv"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         assert running.stdout.readline().startswith(b"window_start")
         running.stdout.close()
-        told = running.stderr.read().decode()
+        errors = running.stderr.read().decode()
         running.stderr.close()
         assert running.wait(60) == 1
-    assert not [line for line in told.splitlines() if not COMPILING.match(line)]
+    assert not [line for line in errors.splitlines() if not COMPILING.match(line)]
 
 
 @pytest.mark.cli
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_an_interrupt(tmp_path):
-    """While it waits for standard input, of which there is no end."""
+    """An interrupt while it waits for more standard input."""
     command = [sys.executable, "-m", "skyband.cli", "top", "-", "--by", "v", "--last", "10"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     environment = {**os.environ, "TMPDIR": str(tmp_path)}

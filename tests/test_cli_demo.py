@@ -1,4 +1,4 @@
-"""``demo``: what it prints, what it draws, what it writes, and what it holds."""
+"""``demo``: what it prints, draws, writes, and keeps in memory."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def trades():
 
 
 class Silent:
-    """A stage that remembers."""
+    """A stage that records its scenes."""
 
     def __init__(self):
         self.scenes = []
@@ -52,8 +52,8 @@ class Silent:
         self.scenes.append(scene)
 
 
-def told(text):
-    """The output without what depends on the machine."""
+def repeatable(text):
+    """The lines of the output that do not depend on the machine."""
     return [line for line in text.splitlines() if "inside push" not in line]
 
 
@@ -81,14 +81,14 @@ def test_what_is_printed_off_a_terminal(run):
 
 
 def test_a_seed_makes_a_market(run):
-    first, again = (told(run("demo", "--seconds", "0.5", "--seed", 7).out) for _ in range(2))
+    first, again = (repeatable(run("demo", "--seconds", "0.5", "--seed", 7).out) for _ in range(2))
     assert first == again
-    other = told(run("demo", "--seconds", "0.5").out)
+    other = repeatable(run("demo", "--seconds", "0.5").out)
     assert LINE.findall("\n".join(other)) != LINE.findall("\n".join(first))
 
 
 def test_the_results_are_those_of_top_over_the_same_trades(run, tmp_path, monkeypatch):
-    """The commands that the summary tells run, and give the same answers."""
+    """The commands of the summary run, and give the same answers."""
     monkeypatch.chdir(tmp_path)
     ran = run("demo", "--seconds", "0.7", "--out", "answers.parquet")
     assert "results     answers.parquet\n" in ran.out
@@ -100,10 +100,10 @@ def test_the_results_are_those_of_top_over_the_same_trades(run, tmp_path, monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["answers.parquet", generate[-1]]
     assert "k = 10" in run(*explain).out
     answers = parquet.read_table("answers.parquet")
-    found = [row for row in answers.to_pylist() if row["leaderboard"] == "market"]
-    expected = run(*top, "--format", "csv").rows[: len(found)]
-    assert len(found) == 4 * 10
-    for row, other in zip(found, expected, strict=True):
+    market = [row for row in answers.to_pylist() if row["leaderboard"] == "market"]
+    expected = run(*top, "--format", "csv").rows[: len(market)]
+    assert len(market) == 4 * 10
+    for row, other in zip(market, expected, strict=True):
         assert str(row["window_end"])[:19] == other["window_end"]
         assert str(row["window_start"])[:19] == other["window_start"]
         for name in ("rank", "score", "row", "symbol", "sector", "price", "volume"):
@@ -271,18 +271,16 @@ def test_what_it_refuses(run, words, expected, tmp_path, monkeypatch):
 @pytest.mark.parametrize("chunk", [60_000, 7_001])
 def test_panes_cut_at_the_ends_of_windows(trades, chunk):
     batches = [trades.slice(low, chunk) for low in range(0, trades.num_rows, chunk)]
-    found = list(panes(batches))
-    assert [pane.end for pane in found] == list(
-        range(found[0].end, found[0].end + len(found) * STEP, STEP)
-    )
+    cut = list(panes(batches))
+    assert [pane.end for pane in cut] == list(range(cut[0].end, cut[0].end + len(cut) * STEP, STEP))
     row = 0
-    for pane in found:
+    for pane in cut:
         assert pane.first == row
         assert np.all((pane.times >= pane.end - STEP) & (pane.times < pane.end))
         row += len(pane.times)
         assert pane.trade(0).symbol == trades.column("symbol")[pane.first].as_py()
         assert pane.trade(0).value == pane.values[0]
-    assert np.concatenate([pane.values for pane in found]).tolist() == [
+    assert np.concatenate([pane.values for pane in cut]).tolist() == [
         price * volume
         for price, volume in zip(
             trades.column("price")[:row].to_pylist(),
@@ -343,7 +341,7 @@ def test_a_process_of_its_own(tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="terminals")
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_a_real_terminal(tmp_path, interrupted):
-    """Draws in place, gives the cursor back, and ends with the summary, at Ctrl-C too."""
+    """Draws in place, restores the cursor, and ends with the summary, also after Ctrl-C."""
     ours, theirs = os.openpty()
     seconds = "600" if interrupted else "0.4"
     command = [sys.executable, "-m", "skyband.cli", "demo", "--seconds", seconds]

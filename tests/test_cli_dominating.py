@@ -1,4 +1,4 @@
-"""``skyband dominating`` against the oracle, and in the words of ``skyband top``."""
+"""``skyband dominating`` against the oracle, with the options and messages of ``top``."""
 
 from __future__ import annotations
 
@@ -44,28 +44,28 @@ def run(capsys, monkeypatch):
 @pytest.fixture
 def hotels(tmp_path):
     lines = [",".join("" if value is None else str(value) for value in row) for row in HOTELS]
-    file = tmp_path / "hotels.csv"
-    file.write_text("\n".join(["ts,city,price,stars", *lines]) + "\n")
-    return file
+    path = tmp_path / "hotels.csv"
+    path.write_text("\n".join(["ts,city,price,stars", *lines]) + "\n")
+    return path
 
 
 def windows(rows, *window, timed=False):
     """The oracle's windows over some rows of the file, with their numbers in the file."""
     points = [POINTS[row] for row in rows]
-    found = (
+    answers = (
         time_dominating(points, [TIMES[row] for row in rows], *window)
         if timed
         else count_dominating(points, *window)
     )
-    return [replace(a, rows=tuple((score, rows[at]) for score, at in a.rows)) for a in found]
+    return [replace(a, rows=tuple((score, rows[at]) for score, at in a.rows)) for a in answers]
 
 
 def expected(*window, keys=None, timed=False):
-    found = []
+    lines = []
     for key, rows in by_key(keys, len(POINTS)):
         for a in windows(rows, *window, timed=timed):
-            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
-    return in_order(found)
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+    return in_order(lines)
 
 
 @pytest.mark.parametrize("algorithm", ["auto", *EXACT])
@@ -87,30 +87,30 @@ def test_time_windows_are_those_of_the_oracle(run, hotels):
 def test_each_key_is_ranked_by_itself(run, hotels):
     by_count = ["--k", 2, "--last", 3, "--slide", 1]
     by_time = ["--k", 2, "--time", "ts", "--window", 10, "--slide", 5]
-    asked = ["--partition-by", "city", "--format", "csv"]
-    ran = run("dominating", hotels, *ON, *by_count, *asked)
+    options = ["--partition-by", "city", "--format", "csv"]
+    ran = run("dominating", hotels, *ON, *by_count, *options)
     assert ran.ranked == expected(3, 1, 2, keys=CITIES)
-    ran = run("dominating", hotels, *ON, *by_time, *asked)
+    ran = run("dominating", hotels, *ON, *by_time, *options)
     assert ran.ranked == expected(10, 5, 2, keys=CITIES, timed=True)
 
 
 @pytest.mark.parametrize("keys", [None, CITIES])
 def test_changes_tell_the_score_of_their_window(run, hotels, keys):
-    asked = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
-    asked += [] if keys is None else ["--partition-by", "city"]
-    found = json.loads(run("dominating", hotels, *ON, *asked).out)
-    told = []
+    options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
+    options += [] if keys is None else ["--partition-by", "city"]
+    records = json.loads(run("dominating", hotels, *ON, *options).out)
+    wanted = []
     for key, rows in by_key(keys, len(POINTS)):
         answers = windows(rows, 4, 2, 2)
         scores = {(a.end, row): score for a in answers for score, row in a.rows}
         for end, report in changes(answers, 2):
             for row, (rank, previous) in report.items():
                 score = scores[end if rank else end - 2, row]
-                told.append((end, key, rank or 99, previous, row, score))
+                wanted.append((end, key, rank or 99, previous, row, score))
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["row"], row["score"])
-        for row in found
-    ] == [(end, *rest) for end, _, *rest in sorted(told)]
+        for row in records
+    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
 
 
 def test_the_table_shows_what_top_shows(run, hotels, monkeypatch):
@@ -133,8 +133,8 @@ def test_approximate_windows_are_told(run, hotels, monkeypatch):
 
     monkeypatch.setattr(Leaderboard, "add", doubtful)
     ran = run("dominating", hotels, *ON, "--last", 6, "--slide", 3, "--format", "csv")
-    told = "skyband: 2 of 4 windows are approximate; about 90.0 % of their rows are right\n"
-    assert ran.err.endswith(told)
+    warning = "skyband: 2 of 4 windows are approximate; about 90.0 % of their rows are right\n"
+    assert ran.err.endswith(warning)
 
 
 def test_dimensions_may_be_expressions(run, hotels):
@@ -145,7 +145,7 @@ def test_dimensions_may_be_expressions(run, hotels):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--on", "price"], "--on is 'price'; expected an attribute and min or max"),
         (["--on", "price:less"], "fix: write --on price:min, or :max where more is better"),
@@ -160,9 +160,9 @@ def test_dimensions_may_be_expressions(run, hotels):
         ([], "missing option '--on'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, hotels, words, told):
+def test_what_is_wrong_is_told_before_any_work(run, hotels, words, message):
     error = run.fails("dominating", hotels, "--last", 5, *words)
-    assert told.format(file=hotels) in error
+    assert message.format(file=hotels) in error
 
 
 def test_explain_tells_how_it_would_be_answered(run, hotels):
@@ -180,12 +180,12 @@ def test_explain_tells_how_it_would_be_answered(run, hotels):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--by", "price"], "--by with --on"),
         (["--queries", "queries.csv"], "--queries with --on"),
         (["--algorithm", "sap"], "--algorithm is 'sap'"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, hotels, words, told):
-    assert told in run.fails("explain", hotels, *ON, "--last", 5, *words)
+def test_explain_refuses_what_does_not_fit(run, hotels, words, message):
+    assert message in run.fails("explain", hotels, *ON, "--last", 5, *words)

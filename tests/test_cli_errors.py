@@ -1,4 +1,4 @@
-"""Whatever is wrong: one clear line, exit code 2, no traceback."""
+"""Every mistake: one clear line, exit code 2, no traceback."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def run(capsys, monkeypatch):
 
 @pytest.fixture
 def trades(tmp_path):
-    file = tmp_path / "trades.csv"
-    file.write_text(TRADES)
-    return file
+    path = tmp_path / "trades.csv"
+    path.write_text(TRADES)
+    return path
 
 
 @pytest.mark.parametrize(
-    ("by", "told"),
+    ("by", "message"),
     [
         ("price * volumee", "did you mean 'volume'?"),
         ("PRICEE", "did you mean 'price'?"),
@@ -57,8 +57,8 @@ def trades(tmp_path):
         ("9223372036854775807 * volume", "fix: cast the columns of the expression to DOUBLE"),
     ],
 )
-def test_scores(run, trades, by, told):
-    assert told in run.fails("top", trades, "--by", by, "--last", 2)
+def test_scores(run, trades, by, message):
+    assert message in run.fails("top", trades, "--by", by, "--last", 2)
 
 
 def test_comments_and_quotes_in_scores_are_fine(run, trades):
@@ -76,7 +76,7 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ([], "no window was given"),
         (["--last", "0"], "--last is '0'; expected a whole number of at least 1"),
@@ -115,8 +115,8 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         (["--last", "2", "extra"], "extra"),
     ],
 )
-def test_options(run, trades, words, told):
-    assert told in run.fails("top", trades, "--by", "price", *words)
+def test_options(run, trades, words, message):
+    assert message in run.fails("top", trades, "--by", "price", *words)
 
 
 def test_missing_words(run, trades):

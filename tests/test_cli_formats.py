@@ -56,9 +56,9 @@ WRITTEN = {  # of the first row but where noted
 
 @pytest.fixture
 def odd(tmp_path):
-    file = tmp_path / "odd.parquet"
-    parquet.write_table(pa.table({"score": list(range(8, 0, -1)), **ODD}), file)
-    return file
+    path = tmp_path / "odd.parquet"
+    parquet.write_table(pa.table({"score": list(range(8, 0, -1)), **ODD}), path)
+    return path
 
 
 def test_every_type_as_csv(run, odd):
@@ -136,17 +136,17 @@ def test_timestamps_as_json(run):
 def test_many_records_are_the_same_in_blocks(run, monkeypatch):
     text = "v\n" + "".join(f"{at * 7 % 31}\n" for at in range(120))
     words = ["top", "-", "--k", 3, "--by", "v", "--last", 10, "--slide", 2, "--format"]
-    whole = [run(*words, format, stdin=text).out for format in ("csv", "json")]
+    whole = [run(*words, name, stdin=text).out for name in ("csv", "json")]
     monkeypatch.setattr("skyband.cli.leaderboard._AT_ONCE", 7)
-    assert [run(*words, format, stdin=text).out for format in ("csv", "json")] == whole
+    assert [run(*words, name, stdin=text).out for name in ("csv", "json")] == whole
 
 
 def test_nanoseconds(run, tmp_path):
-    file = tmp_path / "ns.parquet"
+    path = tmp_path / "ns.parquet"
     moments = np.array([1_000_000_000, 1_500_000_001, -1], "datetime64[ns]")
-    parquet.write_table(pa.table({"t": moments, "v": [3, 2, 1]}), file)
+    parquet.write_table(pa.table({"t": moments, "v": [3, 2, 1]}), path)
     words = ["--by", "v", "--time", "t", "--window", "1 hour", "--format", "csv"]
-    assert [row["t"] for row in run("top", file, *words).rows] == [
+    assert [row["t"] for row in run("top", path, *words).rows] == [
         "1969-12-31 23:59:59.999999999", "1970-01-01 00:00:01", "1970-01-01 00:00:01.500000001",
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""``skyband incomplete`` against the oracle, and in the words of ``skyband top``."""
+"""``skyband incomplete`` against the oracle, with the options and messages of ``top``."""
 
 from __future__ import annotations
 
@@ -52,29 +52,29 @@ def run(capsys, monkeypatch):
 @pytest.fixture
 def cars(tmp_path):
     lines = [",".join("" if value is None else str(value) for value in row) for row in CARS]
-    file = tmp_path / "cars.csv"
-    file.write_text("\n".join(["ts,road,plate,camera,speed", *lines]) + "\n")
-    return file
+    path = tmp_path / "cars.csv"
+    path.write_text("\n".join(["ts,road,plate,camera,speed", *lines]) + "\n")
+    return path
 
 
 def windows(rows, *window, timed=False, combine="sum", low=LOW, repeats="max", **more):
-    held = [ROWS[row] for row in rows]
+    part = [ROWS[row] for row in rows]
     *span, k = window
     if timed:
         times = [TIMES[row] for row in rows]
-        return time_incomplete(held, times, *span, k, combine, low, repeats, **more)
-    return count_incomplete(held, *span, k, combine, low, repeats, **more)
+        return time_incomplete(part, times, *span, k, combine, low, repeats, **more)
+    return count_incomplete(part, *span, k, combine, low, repeats, **more)
 
 
 def expected(*window, keys=None, **how):
     """(start, end, rank, score, plate) of each line, in the order of printing."""
-    found = []
+    lines = []
     for key, rows in by_key(keys, len(ROWS)):
         for a in windows(rows, *window, **how):
-            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
     return [
         (start, end, rank, score, plate)
-        for end, _, rank, start, score, plate in sorted(found, key=lambda one: one[:3])
+        for end, _, rank, start, score, plate in sorted(lines, key=lambda one: one[:3])
     ]
 
 
@@ -122,28 +122,28 @@ def test_time_windows_are_those_of_the_oracle(run, cars, words, how):
 
 
 def test_each_key_is_ranked_by_itself(run, cars):
-    asked = ["--partition-by", "road", "--format", "csv", "--k", 2]
-    ran = run("incomplete", cars, *ON, *asked, "--last", 4, "--slide", 1)
+    options = ["--partition-by", "road", "--format", "csv", "--k", 2]
+    ran = run("incomplete", cars, *ON, *options, "--last", 4, "--slide", 1)
     assert printed(ran) == expected(4, 1, 2, keys=ROADS)
     assert ran.out.startswith("window_start,window_end,rank,score,road,plate\n")
     assert ran.err.endswith("skyband: not ranked: 2 with a NULL id or stream\n")
-    ran = run("incomplete", cars, *ON, *asked, "--time", "ts", "--window", 10, "--slide", 5)
+    ran = run("incomplete", cars, *ON, *options, "--time", "ts", "--window", 10, "--slide", 5)
     assert printed(ran) == expected(10, 5, 2, keys=ROADS, timed=True)
 
 
 @pytest.mark.parametrize("keys", [None, ROADS])
 def test_changes_are_those_of_the_oracle(run, cars, keys):
-    asked = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
-    asked += [] if keys is None else ["--partition-by", "road"]
-    found = json.loads(run("incomplete", cars, *ON, *asked).out)
-    told = []
+    options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
+    options += [] if keys is None else ["--partition-by", "road"]
+    records = json.loads(run("incomplete", cars, *ON, *options).out)
+    wanted = []
     for key, rows in by_key(keys, len(ROWS)):
         for end, report in changes(windows(rows, 4, 2, 2), 2):
-            told += [(end, key, rank or 99, was, plate) for plate, (rank, was) in report.items()]
+            wanted += [(end, key, rank or 99, was, plate) for plate, (rank, was) in report.items()]
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["plate"])
-        for row in found
-    ] == [(end, *rest) for end, _, *rest in sorted(told)]
+        for row in records
+    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
 
 
 def test_streams_that_are_named_are_all_that_count(run, cars):
@@ -199,24 +199,24 @@ def test_approximate_answers_are_told(run, cars):
     words = ["incomplete", cars, *ON, "--last", 6, "--slide", 2, "--format", "csv"]
     plain = run(*words)
     likely = run(*words, "--algorithm", "likely", "--option", "error=0")  # misses nothing
-    told = "skyband: approximate: likely may miss some of the best objects\n"
-    assert (likely.out, likely.err) == (plain.out, plain.err + told)
+    warning = "skyband: approximate: likely may miss some of the best objects\n"
+    assert (likely.out, likely.err) == (plain.out, plain.err + warning)
     assert "error is 1" in run.fails(*words, "--algorithm", "likely", "--option", "error=1")
 
 
 def test_ids_may_be_of_any_type_and_several(run, tmp_path):
-    file = tmp_path / "seen.jsonl"
+    path = tmp_path / "seen.jsonl"
     rows = [("x", 10, "s1", 0.5), ("x", 9, "s1", 0.5), ("a", 10, "s2", 0.5), ("x", 10, "s2", 0.25)]
     lines = [dict(zip(("net", "host", "s", "v"), row, strict=True)) for row in rows]
-    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    asked = ["--id", "net", "--id", "host", "--stream", "s", "--value", "v", "--last", 4]
-    ran = run("incomplete", file, *asked, "--format", "json")
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    options = ["--id", "net", "--id", "host", "--stream", "s", "--value", "v", "--last", 4]
+    ran = run("incomplete", path, *options, "--format", "json")
     assert [(row["net"], row["host"], row["score"]) for row in json.loads(ran.out)] == [
         ("x", 10, 0.75),
         ("a", 10, 0.5),
         ("x", 9, 0.5),
     ]
-    by_host = run("incomplete", file, *asked[2:], "--format", "csv").out.splitlines()
+    by_host = run("incomplete", path, *options[2:], "--format", "csv").out.splitlines()
     assert by_host[1:] == ["0,4,1,1.0,10", "0,4,2,0.5,9"]  # of several values the largest counts
 
 
@@ -230,7 +230,7 @@ def test_the_table_shows_objects_and_no_rows(run, cars, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--bounds", "1"], "--bounds is '1'; expected the lowest and the highest value"),
         (["--bounds", "9:1"], "--bounds is '9:1'"),
@@ -255,12 +255,12 @@ def test_the_table_shows_objects_and_no_rows(run, cars, monkeypatch):
         (["--stream", "nothing"], "--stream: {file} names no stream in 'nothing'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, cars, words, told):
+def test_what_is_wrong_is_told_before_any_work(run, cars, words, message):
     text = cars.read_text().splitlines()
     cars.write_text("\n".join([f"{text[0]},nothing", *(f"{line}," for line in text[1:])]) + "\n")
     plain = [word for word in ON if "--bounds" not in words or word not in ("--bounds", "0:130")]
     error = run.fails("incomplete", cars, *plain, "--last", 5, *words)
-    assert told.format(file=cars) in error
+    assert message.format(file=cars) in error
     assert set(ALGORITHMS) >= {"recompute", "sla", "eaa"}
 
 
@@ -284,7 +284,7 @@ def test_explain_tells_how_it_would_be_answered(run, cars):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--by", "speed"], "--by with --id"),
         (["--key", "plate"], "--key with --id"),
@@ -293,9 +293,9 @@ def test_explain_tells_how_it_would_be_answered(run, cars):
         (["--value", "spede"], "--value: {file} has no column 'spede'"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, cars, words, told):
+def test_explain_refuses_what_does_not_fit(run, cars, words, message):
     error = run.fails("explain", cars, *ON, "--last", 5, *words)
-    assert told.format(file=cars) in error
+    assert message.format(file=cars) in error
 
 
 def test_explain_asks_for_what_it_must_know(run, cars):

@@ -54,18 +54,16 @@ def files(stream, tmp_path_factory):
     parquet.write_table(table, folder / "stream.parquet", row_group_size=17)
     plain = table.set_column(4, "ts", table["ts"].cast(pa.timestamp("us")))
     parquet.write_table(plain, folder / "plain.parquet")
-    with (folder / "stream.jsonl").open("w") as file:
+    with (folder / "stream.jsonl").open("w") as out:
         for row in table.to_pylist():
             row["ts"] = row["ts"].isoformat()
             # JSON has no NaN: leave it out, as NULL
-            file.write(
-                json.dumps({k: v for k, v in row.items() if v is not None and v == v}) + "\n"
-            )
-    with (folder / "stream.csv").open("w") as file:
-        file.write("price,volume,sector,tick,ts\n")
+            out.write(json.dumps({k: v for k, v in row.items() if v is not None and v == v}) + "\n")
+    with (folder / "stream.csv").open("w") as out:
+        out.write("price,volume,sector,tick,ts\n")
         for row in table.to_pylist():
             cells = ["" if row[name] is None else str(row[name]) for name in stream]
-            file.write(",".join([*cells, row["ts"].isoformat(sep=" ")]) + "\n")
+            out.write(",".join([*cells, row["ts"].isoformat(sep=" ")]) + "\n")
     return folder
 
 
@@ -140,7 +138,7 @@ def test_timestamps(run, files, scores, name, keyed, stream):
     if keyed and name == "stream.csv":  # where an empty text is NULL
         keys = [key or None for key in keys]
     expected = timed(scores, moments, 60_000_000, 25_000_000, 3, offset=3_000_000, keys=keys)
-    found = [
+    lines = [
         (
             micro(datetime.fromisoformat(row["window_start"] + "+00:00")),
             micro(datetime.fromisoformat(row["window_end"] + "+00:00")),
@@ -150,7 +148,7 @@ def test_timestamps(run, files, scores, name, keyed, stream):
         )
         for row in ran.rows
     ]
-    assert found == expected
+    assert lines == expected
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -189,7 +187,7 @@ def test_changes(run, files, stream, scores, kind, keyed):
         "top", files / "stream.parquet", "--k", 3, "--by", "price * volume", *window,
         "--emit", "changes", "--format", "csv", *(["--partition-by", "sector"] if keyed else []),
     )  # fmt: skip
-    found = [
+    lines = [
         (
             int(row["window_end"]),
             int(row["rank"]) if row["rank"] else None,
@@ -198,7 +196,7 @@ def test_changes(run, files, stream, scores, kind, keyed):
         )
         for row in ran.rows
     ]
-    assert found == expected
+    assert lines == expected
     words = {(False, True): "left", (True, False): "entered", (True, True): "moved"}
     for row in ran.rows:
         assert row["change"] == words[bool(row["rank"]), bool(row["previous_rank"])]
@@ -223,8 +221,8 @@ def test_standard_input(run, files, scores):
 def test_row_numbers_of_a_long_file(run, long_files, window):
     """Many row groups, read by several threads: row is the number in the file, always."""
     outputs = []
-    for file in long_files:
-        ran = run("top", file, "--k", 5, "--by", "value", *window, "--format", "csv")
+    for path in long_files:
+        ran = run("top", path, "--k", 5, "--by", "value", *window, "--format", "csv")
         assert ran.code == 0
         assert len(ran.rows) > 50
         for row in ran.rows:
@@ -249,9 +247,9 @@ def long_files(tmp_path_factory):
 
 def test_types_are_concluded_from_all_rows_if_need_be(run, tmp_path):
     """The first 30,000 rows look like whole numbers, the last one is not."""
-    file = tmp_path / "late.csv"
-    file.write_text("v,w\n" + "1,2\n" * 30_000 + "2.5,x\n")
-    ran = run("top", file, "--k", 1, "--by", "v", "--last", 30_001, "--format", "csv")
+    path = tmp_path / "late.csv"
+    path.write_text("v,w\n" + "1,2\n" * 30_000 + "2.5,x\n")
+    ran = run("top", path, "--k", 1, "--by", "v", "--last", 30_001, "--format", "csv")
     assert ran.code == 0
     assert ran.out.splitlines()[1] == "0,30001,1,2.5,30000,2.5,x"
 

@@ -1,4 +1,4 @@
-"""``skyband totals`` against the oracle, and in the words of ``skyband top``."""
+"""``skyband totals`` against the oracle, with the options and messages of ``top``."""
 
 from __future__ import annotations
 
@@ -51,28 +51,28 @@ def run(capsys, monkeypatch):
 @pytest.fixture
 def log(tmp_path):
     lines = [",".join("" if value is None else str(value) for value in row) for row in LOG]
-    file = tmp_path / "log.csv"
-    file.write_text("\n".join(["ts,site,client,bytes", *lines]) + "\n")
-    return file
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["ts,site,client,bytes", *lines]) + "\n")
+    return path
 
 
 def windows(rows, by, *window, values=BYTES, timed=False, **more):
-    keys, held = [CLIENTS[row] for row in rows], [values[row] for row in rows]
+    keys, amounts = [CLIENTS[row] for row in rows], [values[row] for row in rows]
     *span, k = window
     if timed:
-        return time_totals(keys, held, [TIMES[row] for row in rows], *span, by, k, **more)
-    return count_totals(keys, held, *span, by, k, **more)
+        return time_totals(keys, amounts, [TIMES[row] for row in rows], *span, by, k, **more)
+    return count_totals(keys, amounts, *span, by, k, **more)
 
 
 def expected(by, *window, keys=None, **how):
     """(start, end, rank, total, client) of each line, in the order of printing."""
-    found = []
+    lines = []
     for key, rows in by_key(keys, len(LOG)):
         for a in windows(rows, by, *window, **how):
-            found += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
     return [
         (start, end, rank, total, client)
-        for end, _, rank, start, total, client in sorted(found, key=lambda one: one[:3])
+        for end, _, rank, start, total, client in sorted(lines, key=lambda one: one[:3])
     ]
 
 
@@ -127,43 +127,43 @@ def test_totals_of_expressions(run, log):
 
 
 def test_each_partition_is_ranked_by_itself(run, log):
-    asked = ["--by", "sum(bytes)", "--partition-by", "site", "--format", "csv", "--k", 2]
-    ran = run("totals", log, *ON, *asked, "--last", 4, "--slide", 1)
+    options = ["--by", "sum(bytes)", "--partition-by", "site", "--format", "csv", "--k", 2]
+    ran = run("totals", log, *ON, *options, "--last", 4, "--slide", 1)
     assert printed(ran) == expected("sum", 4, 1, 2, keys=SITES)
     assert ran.out.startswith("window_start,window_end,rank,score,site,client\n")
-    ran = run("totals", log, *ON, *asked, "--time", "ts", "--window", 10, "--slide", 5)
+    ran = run("totals", log, *ON, *options, "--time", "ts", "--window", 10, "--slide", 5)
     assert printed(ran) == expected("sum", 10, 5, 2, keys=SITES, timed=True)
 
 
 @pytest.mark.parametrize("keys", [None, SITES])
 def test_changes_are_those_of_the_oracle(run, log, keys):
-    asked = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
-    asked += [] if keys is None else ["--partition-by", "site"]
-    found = json.loads(run("totals", log, *ON, "--by", "max(bytes)", *asked).out)
-    told = []
+    options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
+    options += [] if keys is None else ["--partition-by", "site"]
+    records = json.loads(run("totals", log, *ON, "--by", "max(bytes)", *options).out)
+    wanted = []
     for key, rows in by_key(keys, len(LOG)):
         for end, report in changes(windows(rows, "max", 4, 2, 2), 2):
-            told += [(end, key, rank or 99, was, one) for one, (rank, was) in report.items()]
+            wanted += [(end, key, rank or 99, was, one) for one, (rank, was) in report.items()]
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["client"] or "")
-        for row in found
-    ] == [(end, *rest) for end, _, *rest in sorted(told)]
+        for row in records
+    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
 
 
 def test_keys_may_be_of_any_type_and_several(run, tmp_path):
-    file = tmp_path / "log.jsonl"
+    path = tmp_path / "log.jsonl"
     rows = [("a", [1, 2], 5), ("a", [1], 5), ("b", [1, 2], 7), ("a", [1, 2], 1), (None, [9], 6)]
     lines = [dict(zip(("net", "path", "size"), row, strict=True)) for row in rows]
-    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    asked = ["--key", "net", "--key", "path", "--by", "sum(size)", "--last", 5, "--format", "json"]
-    found = json.loads(run("totals", file, *asked).out)
-    assert [(row["net"], row["path"], row["score"]) for row in found] == [
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    words = ["--key", "net", "--key", "path", "--by", "sum(size)", "--last", 5, "--format", "json"]
+    records = json.loads(run("totals", path, *words).out)
+    assert [(row["net"], row["path"], row["score"]) for row in records] == [
         ("b", "[1,2]", 7),
         (None, "[9]", 6),
         ("a", "[1,2]", 6),
         ("a", "[1]", 5),
     ]
-    assert list(found[0]) == ["window_start", "window_end", "rank", "score", "net", "path"]
+    assert list(records[0]) == ["window_start", "window_end", "rank", "score", "net", "path"]
 
 
 def test_the_table_shows_keys_and_no_rows(run, log, monkeypatch):
@@ -176,14 +176,14 @@ def test_the_table_shows_keys_and_no_rows(run, log, monkeypatch):
 
 
 def test_a_file_without_rows_has_no_totals(run, tmp_path):
-    file = tmp_path / "log.csv"
-    file.write_text("ts,client,bytes\n")
-    ran = run("totals", file, *ON, "--by", "sum(bytes)", "--last", 5, "--format", "csv")
+    path = tmp_path / "log.csv"
+    path.write_text("ts,client,bytes\n")
+    ran = run("totals", path, *ON, "--by", "sum(bytes)", "--last", 5, "--format", "csv")
     assert (ran.code, ran.out) == (0, "window_start,window_end,rank,score,client\n")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--by", "bytes"], "--by is 'bytes'; expected sum, count, max, min or avg of one expr"),
         (["--by", "median(bytes)"], "fix: write --by 'sum(bytes)', or --by 'count(*)'"),
@@ -200,19 +200,19 @@ def test_a_file_without_rows_has_no_totals(run, tmp_path):
         ([], "missing option '--by'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, log, words, told):
+def test_what_is_wrong_is_told_before_any_work(run, log, words, message):
     error = run.fails("totals", log, *ON, "--last", 5, *words)
-    assert told.format(file=log) in error
+    assert message.format(file=log) in error
 
 
 def test_explain_tells_how_it_would_be_answered(run, log):
-    asked = [*ON, "--by", "sum(bytes)", "--k", 3, "--last", 6, "--slide", 2]
-    words = " ".join(run("explain", log, *asked).out.split())
+    options = [*ON, "--by", "sum(bytes)", "--k", 3, "--last", 6, "--slide", 2]
+    words = " ".join(run("explain", log, *options).out.split())
     assert "top 3 keys by sum of the last 6 objects, every 2 by sum(bytes)" in words
     assert "algorithm pane-totals" in words
     assert "keys 5 different client" in words
     assert "6 rows per window, 2 per slide; kept is a total of each key in each pane" in words
-    (record,) = json.loads(run("explain", log, *asked, "--json").out)
+    (record,) = json.loads(run("explain", log, *options, "--json").out)
     assert (record["key"], record["by"], record["distinct"]) == ("client", "sum(bytes)", 5)
     assert (record["partials_most"], record["algorithm"]) == (6, "pane-totals")
     timed = run("explain", *ON, "--by", "count(*)", "--time", "ts", "--window", 10)
@@ -220,7 +220,7 @@ def test_explain_tells_how_it_would_be_answered(run, log):
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["--by", "bytes"], "--by is 'bytes'"),
         ([], "--key without --by"),
@@ -229,5 +229,5 @@ def test_explain_tells_how_it_would_be_answered(run, log):
         (["--by", "sum(byte)"], "did you mean 'bytes'?"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, log, words, told):
-    assert told in run.fails("explain", log, *ON, "--last", 5, *words)
+def test_explain_refuses_what_does_not_fit(run, log, words, message):
+    assert message in run.fails("explain", log, *ON, "--last", 5, *words)

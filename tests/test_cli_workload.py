@@ -37,16 +37,16 @@ def of_query(text, name):
 
 @pytest.mark.parametrize("algorithm", ["auto", "mtoplist"])
 def test_counts_are_ranked_as_by_top(run, files, algorithm):
-    asked = ["--by", "price", "--format", "csv"]
+    options = ["--by", "price", "--format", "csv"]
     ran = run(
-        "workload", files / "trades.parquet", "--queries", files / "counts.csv", *asked,
+        "workload", files / "trades.parquet", "--queries", files / "counts.csv", *options,
         "--algorithm", algorithm,
     )  # fmt: skip
     assert ran.code == 0
     assert ran.out.startswith("query,window_start,window_end,rank,score,row,")
     for name, k, last, slide in [("short", 2, 40, 15), ("long, one", 5, 300, 100)]:
         alone = run(
-            "top", files / "trades.parquet", "--k", k, "--last", last, "--slide", slide, *asked
+            "top", files / "trades.parquet", "--k", k, "--last", last, "--slide", slide, *options
         )
         assert of_query(ran.out, name) == alone.out.splitlines()[1:]
     assert of_query(ran.out, "twin") == of_query(ran.out, "short")
@@ -55,19 +55,19 @@ def test_counts_are_ranked_as_by_top(run, files, algorithm):
 
 
 def test_times_are_ranked_as_by_top(run, files):
-    asked = ["--by", "price * volume", "--time", "ts"]
+    options = ["--by", "price * volume", "--time", "ts"]
     queries = ["--queries", files / "times.yaml"]
     out = files / "found.json"
-    ran = run("workload", files / "trades.parquet", *queries, *asked, "--out", out)
+    ran = run("workload", files / "trades.parquet", *queries, *options, "--out", out)
     assert ran == type(ran)(0, "", "")
-    found = json.loads(out.read_text())
-    assert list(found[0])[:3] == ["query", "window_start", "window_end"]
+    records = json.loads(out.read_text())
+    assert list(records[0])[:3] == ["query", "window_start", "window_end"]
     window = ["--window", "30 seconds", "--slide", "10 seconds", "--offset", "2 seconds"]
-    alone = run("top", files / "trades.parquet", "--k", 4, *asked, *window, "--format", "json")
-    own = [
-        {n: v for n, v in row.items() if n != "query"} for row in found if row["query"] == "long"
+    alone = run("top", files / "trades.parquet", "--k", 4, *options, *window, "--format", "json")
+    of_long = [
+        {n: v for n, v in row.items() if n != "query"} for row in records if row["query"] == "long"
     ]
-    assert own == json.loads(alone.out)
+    assert of_long == json.loads(alone.out)
 
 
 def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
@@ -100,19 +100,21 @@ def test_explain_tells_what_is_shared(run, files):
 def test_mistakes_are_told(run, files):
     trades = files / "trades.parquet"
     counts = ["--queries", files / "counts.csv"]
-    asked = ["workload", trades, "--by", "price"]
-    assert "there is no file" in run.fails(*asked, "--queries", files / "none.csv")
-    assert "algorithm is 'sap'" in run.fails(*asked, *counts, "--algorithm", "sap")
+    command = ["workload", trades, "--by", "price"]
+    assert "there is no file" in run.fails(*command, "--queries", files / "none.csv")
+    assert "algorithm is 'sap'" in run.fails(*command, *counts, "--algorithm", "sap")
     assert "are numbers but --time ts holds timestamps" in run.fails(
-        *asked, *counts, "--time", "ts"
+        *command, *counts, "--time", "ts"
     )
-    assert "windows of time without --time" in run.fails(*asked, "--queries", files / "times.yaml")
+    assert "windows of time without --time" in run.fails(
+        *command, "--queries", files / "times.yaml"
+    )
     assert "no column 'prize'" in run.fails("workload", trades, "--by", "prize", *counts)
     (files / "by.csv").write_text("name,k,window,by\na,1,5,price\n")
-    assert "names scores of its own" in run.fails(*asked, "--queries", files / "by.csv")
+    assert "names scores of its own" in run.fails(*command, "--queries", files / "by.csv")
     (files / "odd.csv").write_text("name,k,window\n[/x],1,5\n")
-    assert "[/x]" in run(*asked, "--queries", files / "odd.csv").out
+    assert "[/x]" in run(*command, "--queries", files / "odd.csv").out
     (files / "latin.csv").write_bytes(b"name,k,window\n\xe9,1,5\n")
-    assert "not text in UTF-8" in run.fails(*asked, "--queries", files / "latin.csv")
+    assert "not text in UTF-8" in run.fails(*command, "--queries", files / "latin.csv")
     assert "--k with --queries" in run.fails("explain", *counts, "--k", 3)
-    assert "--format is 'xml'" in run.fails(*asked, *counts, "--format", "xml")
+    assert "--format is 'xml'" in run.fails(*command, *counts, "--format", "xml")

@@ -113,10 +113,10 @@ def test_changes_in_count_windows(algorithm, kind):
     for n, s, k in SHAPES:
         scores = stream(kind, 300)
         monitor = Monitor(TopK(k=k, window=last(count=n, slide=s), emit="changes"), algorithm)
-        found = []
+        results = []
         for low, high in batches(300, range(0, 300, 13)):
-            found += reports(monitor.push(scores[low:high]))
-        assert found == changes(count_windows(scores.tolist(), n, s, k), s)
+            results += reports(monitor.push(scores[low:high]))
+        assert results == changes(count_windows(scores.tolist(), n, s, k), s)
 
 
 @pytest.mark.parametrize("algorithm", NAMES)
@@ -126,21 +126,23 @@ def test_changes_in_time_windows(algorithm, kind):
     for size, slide, offset, k in TIME_SHAPES:
         query = TopK(k=k, window=last(time=size, slide=slide, offset=offset), emit="changes")
         monitor = Monitor(query, algorithm)
-        found = []
+        results = []
         for low, high in batches(200, range(0, 200, 13)):
             rest = times[high:]
             until = int(rest.min()) if len(rest) else None
-            found += reports(monitor.push(scores[low:high], times=times[low:high], watermark=until))
-        found += reports(monitor.finish())
+            results += reports(
+                monitor.push(scores[low:high], times=times[low:high], watermark=until)
+            )
+        results += reports(monitor.finish())
         expected = time_windows(scores.tolist(), times.tolist(), size, slide, k, offset=offset)
         final = changes(expected, slide)
         final.append(
             (
                 expected[-1].end + slide,
-                {id: (0, rank) for rank, (_, id) in enumerate(expected[-1].rows, start=1)},
+                {number: (0, rank) for rank, (_, number) in enumerate(expected[-1].rows, start=1)},
             )
         )
-        assert found == final
+        assert results == final
 
 
 @pytest.mark.parametrize("algorithm", NAMES)

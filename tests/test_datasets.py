@@ -36,8 +36,8 @@ def real() -> None:
 def read(
     name: str, rows: int, seed: int = 0, chunk: int = 1_000_000, rate: str = "even"
 ) -> pa.Table:
-    found = dataset(name)
-    return pa.Table.from_batches(found.chunks(rows, seed, chunk, rate), schema=found.schema)  # type: ignore[arg-type]
+    stream = dataset(name)
+    return pa.Table.from_batches(stream.chunks(rows, seed, chunk, rate), schema=stream.schema)  # type: ignore[arg-type]
 
 
 def column(table: pa.Table, name: str) -> np.ndarray:
@@ -61,13 +61,13 @@ def test_names_are_those_of_the_papers() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_data_set_describes_itself(name: str) -> None:
-    found = dataset(name)
-    assert isinstance(found, Dataset)
-    assert found.title
-    assert found.description
-    assert found.columns == tuple(found.schema.names)
-    assert found.time is None or found.schema.field(found.time).type == UTC
-    assert "source" not in repr(found)
+    stream = dataset(name)
+    assert isinstance(stream, Dataset)
+    assert stream.title
+    assert stream.description
+    assert stream.columns == tuple(stream.schema.names)
+    assert stream.time is None or stream.schema.field(stream.time).type == UTC
+    assert "source" not in repr(stream)
 
 
 @pytest.mark.parametrize(
@@ -102,8 +102,8 @@ def test_a_data_set_describes_itself(name: str) -> None:
     ],
 )
 def test_columns_and_score(name: str, columns: tuple[str, ...], score: str, time: str) -> None:
-    found = dataset(name)
-    assert (found.columns, found.score, found.time) == (columns, score, time)
+    stream = dataset(name)
+    assert (stream.columns, stream.score, stream.time) == (columns, score, time)
 
 
 def test_import_is_light() -> None:
@@ -156,8 +156,8 @@ def test_scores_are_what_the_expression_gives(name: str) -> None:
     rows = 100_000
     table = read(name, rows, seed=2)
     with duckdb.connect() as con:
-        asked = con.from_arrow(table).project(f"({dataset(name).score})::DOUBLE AS answer")
-        expected = asked.fetchnumpy()["answer"]
+        query = con.from_arrow(table).project(f"({dataset(name).score})::DOUBLE AS answer")
+        expected = query.fetchnumpy()["answer"]
     (scores,) = dataset(name).scores(rows, seed=2)
     assert scores.dtype == np.float64
     np.testing.assert_array_equal(scores, expected)
@@ -303,7 +303,7 @@ def test_stock_prices_go_on_from_block_to_block() -> None:
             strict=True,
         ):
             prices.setdefault(symbol, []).append(price)
-        return {symbol: float(np.mean(found)) for symbol, found in prices.items()}
+        return {symbol: float(np.mean(values)) for symbol, values in prices.items()}
 
     before, after = mean(last, slice(-5_000, None)), mean(first, slice(5_000))
     both = [symbol for symbol in before if symbol in after and before[symbol] > 10]
@@ -460,8 +460,8 @@ def test_flights_without_air_time_have_no_score() -> None:
     assert len(scores) == 336_776
     assert np.isnan(scores).sum() == 9_430
     with duckdb.connect() as con:
-        asked = con.from_arrow(read("flights", 10**9)).project("distance / air_time AS answer")
-        expected = np.ma.filled(asked.fetchnumpy()["answer"], np.nan)
+        query = con.from_arrow(read("flights", 10**9)).project("distance / air_time AS answer")
+        expected = np.ma.filled(query.fetchnumpy()["answer"], np.nan)
     np.testing.assert_array_equal(scores, expected)
 
 
@@ -492,9 +492,9 @@ def test_flights_of_a_changed_package(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_files_hold_the_rows(name: str, suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"{name}{suffix}"
     assert write(dataset(name), path, 1_000, seed=9) == 1_000
-    found, expected = read_back(path, dataset(name).schema), read(name, 1_000, seed=9)
-    assert found.equals(expected.combine_chunks())
-    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    table, expected = read_back(path, dataset(name).schema), read(name, 1_000, seed=9)
+    assert table.equals(expected.combine_chunks())
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
 
 def read_back(path: Path, schema: pa.Schema) -> pa.Table:
@@ -517,11 +517,11 @@ def test_files_are_read_by_others(suffix: str, tmp_path: Path) -> None:
     write(dataset("stock"), path, 270_000, rate="bursty")
     query = "SELECT sum(price * volume), count(DISTINCT symbol), count(*), max(epoch_us(ts))"
     with duckdb.connect() as con:
-        found = con.execute(f"{query} FROM {SCAN[suffix]}('{path}')").fetchone()
+        row = con.execute(f"{query} FROM {SCAN[suffix]}('{path}')").fetchone()
     table = read("stock", 270_000, rate="bursty")
     amount = np.sum(column(table, "price") * column(table, "volume"))
     symbols = len(table.column("symbol").unique())
-    assert found == (pytest.approx(amount), symbols, 270_000, column(table, "ts")[-1])
+    assert row == (pytest.approx(amount), symbols, 270_000, column(table, "ts")[-1])
 
 
 @pytest.mark.usefixtures("real")
@@ -531,11 +531,11 @@ def test_nulls_survive_in_files(suffix: str, tmp_path: Path) -> None:
     write(dataset("flights"), path, 50_000)
     query = "SELECT count(*), count(air_time), count(tailnum)"
     with duckdb.connect() as con:
-        found = con.execute(f"{query} FROM {SCAN[suffix]}('{path}')").fetchone()
+        row = con.execute(f"{query} FROM {SCAN[suffix]}('{path}')").fetchone()
     table = read("flights", 50_000)
     missing = [table.column(name).null_count for name in ("air_time", "tailnum")]
     assert min(missing) > 0
-    assert found == (50_000, 50_000 - missing[0], 50_000 - missing[1])
+    assert row == (50_000, 50_000 - missing[0], 50_000 - missing[1])
 
 
 @pytest.mark.parametrize("name", ["t.ndjson", "t.json", "t.JSONL"])
@@ -548,21 +548,21 @@ def test_json_lines_have_many_names(name: str, tmp_path: Path) -> None:
 def test_json_lines_escape_what_json_must(tmp_path: Path) -> None:
     text, numbers = ['a "b" \\', None, "é"], [float("nan"), 1e300, None]
     batch = pa.record_batch({"text": pa.array(text), "number": pa.array(numbers)})
-    with (tmp_path / "t.jsonl").open("wb") as file, JsonLines(file, batch.schema) as out:
+    with (tmp_path / "t.jsonl").open("wb") as raw, JsonLines(raw, batch.schema) as out:
         out.write_batch(batch)
         out.write_batch(batch.slice(1))
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text("utf-8").splitlines()]
     expected = [
-        {"text": found, "number": number}
-        for found, number in zip(text, [None, 1e300, None], strict=True)
+        {"text": word, "number": number}
+        for word, number in zip(text, [None, 1e300, None], strict=True)
     ]
     assert lines == expected + expected[1:]
 
 
 def test_writing_tells_how_far_it_is(tmp_path: Path) -> None:
-    told: list[int] = []
-    write(dataset("time_u"), tmp_path / "t.parquet", 600_000, progress=told.append)
-    assert told == [262_144, 524_288, 600_000]
+    progress: list[int] = []
+    write(dataset("time_u"), tmp_path / "t.parquet", 600_000, progress=progress.append)
+    assert progress == [262_144, 524_288, 600_000]
 
 
 def test_a_file_of_no_rows_has_its_columns(tmp_path: Path) -> None:
@@ -585,7 +585,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         write(dataset("time_u"), path, 10, progress=fail)
     assert path.read_text() == "old"
-    assert [file.name for file in tmp_path.iterdir()] == ["t.csv"]
+    assert [each.name for each in tmp_path.iterdir()] == ["t.csv"]
 
 
 # What is refused

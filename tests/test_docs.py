@@ -1,4 +1,4 @@
-"""The documents are true: what they show is run, what they name and link to exists."""
+"""The documents are right: their examples run, and what they name and link to exists."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def text_of(page):
 
 
 def blocks(page, kind):
-    return [text for found, text in FENCE.findall(text_of(page)) if found == kind]
+    return [text for language, text in FENCE.findall(text_of(page)) if language == kind]
 
 
 def pages_with(kind):
@@ -74,11 +74,11 @@ def sessions(page):
 
 
 def without_the_plan(lines):
-    """What ``explain`` prints, but for the choice of ``auto``, which may be tuned."""
-    kept, told = [], False
+    """What ``explain`` prints, without the choice of ``auto``, which may be tuned."""
+    kept, in_plan = [], False
     for line in lines:
-        told = line.startswith("algorithm") or (told and not line.startswith("candidates"))
-        if not told:
+        in_plan = line.startswith("algorithm") or (in_plan and not line.startswith("candidates"))
+        if not in_plan:
             kept.append(line)
     return kept
 
@@ -93,11 +93,11 @@ def test_commands_print_what_the_page_shows(page, capsys, monkeypatch, tmp_path)
         program, *words = shlex.split(command)
         assert program == "skyband"
         ran = run(*words)
-        found = [line.rstrip() for line in (ran.out + ran.err).splitlines()]
+        lines = [line.rstrip() for line in (ran.out + ran.err).splitlines()]
         expected = shown.splitlines()
         if words[0] == "explain" and "--algorithm" not in words:
-            found, expected = without_the_plan(found), without_the_plan(expected)
-        assert found == expected, command
+            lines, expected = without_the_plan(lines), without_the_plan(expected)
+        assert lines == expected, command
 
 
 # ---------------------------------------------------------------- what they name
@@ -119,18 +119,18 @@ def test_shell_commands_exist(page):
 
 
 def parse(words):
-    """Let the command line read its words, without running anything."""
+    """Parse the words of a command without running it."""
     command = typer.main.get_command(app)
     command.commands[words[0]].make_context(words[0], words[1:])
 
 
 def test_every_command_and_option_is_in_the_reference():
     page = text_of("docs/command-line.md")
-    parts = {found.split()[1]: found for found in re.split(r"^## `", page, flags=re.MULTILINE)[1:]}
+    parts = {part.split()[1]: part for part in re.split(r"^## `", page, flags=re.MULTILINE)[1:]}
     commands = typer.main.get_command(app).commands
     assert set(commands) == {name.strip("`") for name in parts} - {"--version"}
     for name, command in commands.items():
-        part = next(text for found, text in parts.items() if found.strip("`") == name)
+        part = next(text for title, text in parts.items() if title.strip("`") == name)
         for parameter in command.params:
             for option in (o for o in parameter.opts if o.startswith("--")):
                 assert option == "--help" or f"`{option}" in part, f"{name} {option}"
@@ -158,9 +158,9 @@ def test_public_names_are_sorted_and_complete():
 
 def test_papers_name_tests_and_files_that_exist():
     page = text_of("PAPERS.md")
-    for file, test in re.findall(r"`(test_\w+)(?:::(test_\w+))?`", page):
-        code = text_of(f"tests/{file}.py")
-        assert not test or f"def {test}(" in code, (file, test)
+    for module, test in re.findall(r"`(test_\w+)(?:::(test_\w+))?`", page):
+        code = text_of(f"tests/{module}.py")
+        assert not test or f"def {test}(" in code, (module, test)
     sources = [p.relative_to(ROOT).as_posix() for p in (ROOT / "src").rglob("*.py")]
     for path in re.findall(r"`((?:\w+/)*\w+\.py)`", page):
         assert any(f"/{source}".endswith(f"/{path}") for source in sources), path
@@ -170,7 +170,7 @@ def test_papers_name_tests_and_files_that_exist():
 
 
 def anchors(page):
-    text = re.sub(r'^--8<-- "(.*)"$', lambda found: text_of(found[1]), text_of(page), flags=re.M)
+    text = re.sub(r'^--8<-- "(.*)"$', lambda line: text_of(line[1]), text_of(page), flags=re.M)
     headings = re.findall(r"^#+ (.*)$", FENCE.sub("", text), re.MULTILINE)
     return {re.sub(r"[^\w\s-]", "", h).strip().lower().replace(" ", "-") for h in headings}
 
@@ -202,7 +202,7 @@ def test_the_site_builds(tmp_path):
     pages = list(tmp_path.rglob("*.html"))
     assert len(pages) > len(AT_THE_TOP)
     loaded = re.compile(r'<(?:script|link|img)[^>]+(?:src|href)="(https?:[^"]+)"')
-    assert [found for page in pages for found in loaded.findall(page.read_text("utf-8"))] == []
+    assert [address for page in pages for address in loaded.findall(page.read_text("utf-8"))] == []
 
 
 # The repository speaks of Skyband alone: not of how it was made, and of nothing left to do.
@@ -215,10 +215,10 @@ def test_the_repository_speaks_of_skyband_alone():
     for folder in folders:
         for suffix in ("py", "md", "csv", "svg"):
             files += (ROOT / folder).rglob(f"*.{suffix}")
-    for file in files:
-        if file != Path(__file__):
-            found = OTHER.search(file.read_text(encoding="utf-8"))
-            assert found is None, (file, found)
+    for path in files:
+        if path != Path(__file__):
+            match = OTHER.search(path.read_text(encoding="utf-8"))
+            assert match is None, (path, match)
 
 
 # ---------------------------------------------------------------- what PAPERS.md says of the papers

@@ -31,7 +31,7 @@ def some_points(chance, rows, width, levels=4):
 
 
 def matrix(points, ways):
-    """Points as they are pushed: where more is better, the other way round."""
+    """Points as they are pushed: attributes where more is better are negated."""
     nothing = (float("nan"),) * len(ways)
     rows = np.array([nothing if point is None else point for point in points], dtype=np.float64)
     signs = [1.0 if way == "min" else -1.0 for way in ways]
@@ -108,7 +108,7 @@ def streams_of(chance, rows, width):
 
 
 def by_counting(points, size, slide, k, full):
-    """As the oracle does, but fast enough for some hundreds of points."""
+    """Scores as by the oracle, but fast enough for some hundreds of points."""
     results = []
     for end in range(slide, len(points) + 1, slide):
         if full and end < size:

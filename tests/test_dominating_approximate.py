@@ -46,13 +46,13 @@ def test_approximate_answers_are_mostly_right(algorithm, name, least):
     assert wanted.exact is None
     assert results.accuracy.mean() > 0.7
     true = {
-        (start, id): score
+        (start, number): score
         for start, ids, scores in ((w.start, w.id, w.score) for w in wanted)
-        for id, score in zip(ids.tolist(), scores.tolist(), strict=True)
+        for number, score in zip(ids.tolist(), scores.tolist(), strict=True)
     }
     for window in results:  # who is reported is reported with the right score
-        for id, score in zip(window.id.tolist(), window.score.tolist(), strict=True):
-            assert true.get((window.start, id), score) == score
+        for number, score in zip(window.id.tolist(), window.score.tolist(), strict=True):
+            assert true.get((window.start, number), score) == score
 
 
 def paper_and_others(name, size, k, rows, width=4):

@@ -1,4 +1,4 @@
-"""Streams of points: what they are named for, beyond what every data set promises."""
+"""Streams of points: properties of each, beyond those of every data set."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ ROWS = 20_000
 
 
 def points(name, rows=ROWS, dimensions=None, **how):
-    found = dataset(name) if dimensions is None else dataset(name, dimensions)
-    return np.concatenate(list(found.points(rows, **how)))
+    stream = dataset(name) if dimensions is None else dataset(name, dimensions)
+    return np.concatenate(list(stream.points(rows, **how)))
 
 
-def dominated(found):
+def dominated(cloud):
     """How many other points each of the first hundred dominates, less being better."""
     return np.array(
-        [((p <= found).all(axis=1) & (p < found).any(axis=1)).sum() for p in found[:100]]
+        [((p <= cloud).all(axis=1) & (p < cloud).any(axis=1)).sum() for p in cloud[:100]]
     )
 
 
@@ -34,9 +34,9 @@ def better(name, rows=ROWS):
 @pytest.mark.parametrize("name", ["ind", "ant", "cor"])
 @pytest.mark.parametrize("width", [1, 2, 5, 8])
 def test_points_lie_in_the_unit_cube(name, width):
-    found = dataset(name, width)
-    assert found.columns == ("t", *(f"x{at}" for at in range(1, width + 1)))
-    assert found.dimensions == tuple((f"x{at}", "min") for at in range(1, width + 1))
+    stream = dataset(name, width)
+    assert stream.columns == ("t", *(f"x{at}" for at in range(1, width + 1)))
+    assert stream.dimensions == tuple((f"x{at}", "min") for at in range(1, width + 1))
     cube = points(name, 5_000, width)
     assert cube.shape == (5_000, width)
     assert cube.min() >= 0
@@ -52,16 +52,16 @@ def test_points_do_not_depend_on_the_chunk():
 
 
 def test_independent_points_are_uniform_and_uncorrelated():
-    found = points("ind")
-    counts = [np.bincount((column * 20).astype(int), minlength=20) for column in found.T]
+    cloud = points("ind")
+    counts = [np.bincount((column * 20).astype(int), minlength=20) for column in cloud.T]
     assert all(np.sum((count - ROWS / 20) ** 2 / (ROWS / 20)) < 55 for count in counts)
-    assert np.abs(np.corrcoef(found.T) - np.eye(4)).max() < 0.03
+    assert np.abs(np.corrcoef(cloud.T) - np.eye(4)).max() < 0.03
 
 
 def test_anticorrelated_points_lie_about_one_plane():
-    found = points("ant")
-    assert np.std(found.mean(axis=1)) == pytest.approx(1 / 24, rel=0.05)
-    correlation = np.corrcoef(found.T)[np.triu_indices(4, 1)]
+    cloud = points("ant")
+    assert np.std(cloud.mean(axis=1)) == pytest.approx(1 / 24, rel=0.05)
+    correlation = np.corrcoef(cloud.T)[np.triu_indices(4, 1)]
     assert correlation.max() < -0.1
     assert np.corrcoef(points("ant", dimensions=2).T)[0, 1] < -0.9
 
@@ -77,12 +77,12 @@ def test_correlated_points_dominate_more_than_independent_than_anticorrelated_on
 
 
 def test_cover_has_mixed_scales_and_drifts():
-    found = points("cover", 40 * AREA)
-    assert found.shape[1] == 8
-    spread = found.std(axis=0)
+    plots = points("cover", 40 * AREA)
+    assert plots.shape[1] == 8
+    spread = plots.std(axis=0)
     assert spread.max() > 20 * spread.min()
-    means = found.reshape(40, AREA, 8).mean(axis=1)
-    within = found.reshape(40, AREA, 8).std(axis=1).mean(axis=0)
+    means = plots.reshape(40, AREA, 8).mean(axis=1)
+    within = plots.reshape(40, AREA, 8).std(axis=1).mean(axis=0)
     assert (means.std(axis=0) > 0.05 * within).all()  # if areas were alike: a sixty-fourth
     assert (np.ptp(means, axis=0) / within).max() > 2  # and some are worlds apart
     table = pa.Table.from_batches(dataset("cover").chunks(2 * AREA))
@@ -90,10 +90,10 @@ def test_cover_has_mixed_scales_and_drifts():
 
 
 def test_homes_are_correlated_and_share_values():
-    found = better("homes")
-    assert np.corrcoef(found.T)[np.triu_indices(5, 1)].min() > 0.3
-    assert len(np.unique(found[:, 3])) <= 12
-    assert (np.abs(found) > 0).all()
+    homes = better("homes")
+    assert np.corrcoef(homes.T)[np.triu_indices(5, 1)].min() > 0.3
+    assert len(np.unique(homes[:, 3])) <= 12
+    assert (np.abs(homes) > 0).all()
 
 
 def test_network_attackers_are_few_and_stand_out():

@@ -52,8 +52,8 @@ def test_figure_1_skyline_top_k_and_top_k_dominating_differ(algorithm):
     least = sorted(names, key=lambda name: sum(points[name]))[:2]
     assert set(least) == {"p7", "p8"}
     results = ranked(values, 5, algorithm)
-    scores = dict(zip([names[id] for id in results.id], results.score.tolist(), strict=True))
-    assert [names[id] for id in results.id[:2]] == ["p7", "p8"]
+    scores = dict(zip([names[at] for at in results.id], results.score.tolist(), strict=True))
+    assert [names[at] for at in results.id[:2]] == ["p7", "p8"]
     assert scores["p6"] == scores["p4"] == scores["p9"] == 2
 
 
@@ -147,7 +147,7 @@ def test_the_second_lemma_must_look_at_every_expiry(algorithm):
     wanted = count_dominating(stream, n, 1, 2, full=True)
     before, after = wanted[0], wanted[-1]
     assert before.rows == ((n - 1.0, 0), (10.0, at_b))
-    assert at_p in [id for _, id in after.rows]  # four updates later
+    assert at_p in [at for _, at in after.rows]  # four updates later
     score_p = 8
     by_the_paper = min(math.ceil((n - 1 - score_p) / 2), at_b + n - (n - 1))
     assert by_the_paper > 4

@@ -1,4 +1,4 @@
-"""The parts of the engine by themselves: rows that wait, pruning, steps, ids, and plain answers."""
+"""Single parts of the engine: rows that wait, pruning, steps, ids, and plain answers."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def test_rows_leave_in_sequence_however_they_came(pushes, ties):
         released = waiting.release(before)
         due = sorted(row for row in model if row[0] < before)
         model = [row for row in model if row[0] >= before]
-        found = [] if released is None else list(zip(released.time, released.score, strict=True))
+        pairs = [] if released is None else list(zip(released.time, released.score, strict=True))
         if ties is by_id:  # rows that are equal in time and id may come in any order
             key = [] if released is None else list(zip(released.time, released.id, strict=True))
             assert key == [(row[0], row[1]) for row in due]
-            assert sorted(found) == sorted((row[0], row[3]) for row in due)
+            assert sorted(pairs) == sorted((row[0], row[3]) for row in due)
         else:
-            assert found == [(row[0], row[3]) for row in due]
+            assert pairs == [(row[0], row[3]) for row in due]
         waiting.settle()
         rows.score[:], rows.time[:] = -1, 99  # the caller's memory is the caller's again
         assert len(waiting) == len(model)
@@ -197,8 +197,8 @@ def test_ids_are_known_as_long_as_they_may_be_reported(batches, timed, dense, ra
 
 def _check(ids, known, timed):
     numbers = np.array(sorted(known), np.int64)[::-1].copy()
-    found, times = ids.lookup(numbers)
-    assert found.tolist() == [known[number][0] for number in numbers.tolist()]
+    known_ids, times = ids.lookup(numbers)
+    assert known_ids.tolist() == [known[number][0] for number in numbers.tolist()]
     if timed:
         assert times.tolist() == [known[number][1] for number in numbers.tolist()]
     else:
@@ -244,9 +244,9 @@ def test_numpy_answers_small_streams_as_the_kernels_do(seed, emit, timed, restor
     pieces = (3, 40, 1, 56, 100)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plain, "_NANOSECONDS", budget)
-        found, monitor = pushed(Monitor(query), columns, pieces, restore)
+        answered, monitor = pushed(Monitor(query), columns, pieces, restore)
     wanted, named = pushed(Monitor(query, monitor.plan.algorithm), columns, pieces)
-    assert found.equals(wanted)
+    assert answered.equals(wanted)
     assert monitor.dropped == named.dropped
     assert monitor.counters() == named.counters()  # as if it had been there from the start
     assert monitor.algorithm.name == monitor.plan.algorithm
@@ -256,14 +256,14 @@ def test_numpy_answers_by_weights_and_hands_attributes_over():
     rng = np.random.default_rng(1)
     query = TopK(k=20, window=last(count=200, slide=10), weights=(1.0, -2.0))
     table = rng.random((600, 2))
-    found = Monitor(query)
-    tables = [found.push(attributes=table[low : low + 60]).to_arrow() for low in range(0, 600, 60)]
-    named = Monitor(query, found.algorithm.name)
-    assert found.algorithm.attributes
+    chosen = Monitor(query)
+    tables = [chosen.push(attributes=table[low : low + 60]).to_arrow() for low in range(0, 600, 60)]
+    named = Monitor(query, chosen.algorithm.name)
+    assert chosen.algorithm.attributes
     wanted = [named.push(attributes=table[low : low + 60]).to_arrow() for low in range(0, 600, 60)]
     assert pa.concat_tables(tables).equals(pa.concat_tables(wanted))
     again = rng.random((50, 2))
-    assert found.push(attributes=again).to_arrow().equals(named.push(attributes=again).to_arrow())
+    assert chosen.push(attributes=again).to_arrow().equals(named.push(attributes=again).to_arrow())
 
 
 def test_large_work_is_not_left_to_numpy():

@@ -166,9 +166,9 @@ def test_larger_views_compute_less_often(algorithm):
         check_counted(scores, 300, 30, 8, algorithm, options={"k_max": k_max}, check=False)
         for k_max in (8, 16, 64)
     ]
-    few, more, many = (monitor.counters() for monitor in monitors)
-    assert few["rescans"] > more["rescans"] >= many["rescans"]
-    assert few["candidates"] < more["candidates"] < many["candidates"]
+    small, medium, large = (monitor.counters() for monitor in monitors)
+    assert small["rescans"] > medium["rescans"] >= large["rescans"]
+    assert small["candidates"] < medium["candidates"] < large["candidates"]
 
 
 @pytest.mark.parametrize("algorithm", NAMES)

@@ -35,18 +35,18 @@ def some_rows(chance, count, width, repeats, low=0.0):
     for at in range(count):
         if not ids or chance.random() < 0.4:
             ids.append(chance.choice([at, -at - 1, at << 50]))
-        id, stream = chance.choice(ids[-8:]), chance.randrange(width)
-        while repeats == "none" and (id, stream) in seen:
+        obj, stream = chance.choice(ids[-8:]), chance.randrange(width)
+        while repeats == "none" and (obj, stream) in seen:
             ids.append(at + (len(ids) << 40))
-            id = ids[-1]
-        seen.add((id, stream))
+            obj = ids[-1]
+        seen.add((obj, stream))
         value = low + chance.randrange(levels + 1) / levels
-        rows.append((id, stream, float("nan") if chance.random() < 0.05 else value))
+        rows.append((obj, stream, float("nan") if chance.random() < 0.05 else value))
     return rows
 
 
 def at_most(rows, most):
-    """Rows of which no object has more than so many in one stream; whole slides of them."""
+    """Rows with at most ``most`` of an object in one stream, cut to whole slides."""
     times, allowed = Counter(), []
     for row in rows:
         times[row[:2]] += 1
@@ -93,7 +93,7 @@ def wanted_counted(query, rows):
 
 
 def so_far(rows, end):
-    """The rows up to here, as invariants are checked against."""
+    """The rows up to here, in the form that invariants are checked with."""
     return dict(enumerate(rows[:end]))
 
 

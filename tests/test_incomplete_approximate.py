@@ -40,11 +40,11 @@ def test_scores_are_never_too_high_and_objects_are_alive(algorithm, seed):
         ),
         rows,
     )
-    truth = {answer.end: {id: score for score, id in answer.rows} for answer in everybody}
+    truth = {answer.end: {obj: score for score, obj in answer.rows} for answer in everybody}
     for answer in answers(windows):
         assert len(answer.rows) <= query.k
-        for score, id in answer.rows:
-            assert score <= truth[answer.end][id] + 1e-9
+        for score, obj in answer.rows:
+            assert score <= truth[answer.end][obj] + 1e-9
         assert list(answer.rows) == sorted(answer.rows, key=lambda row: -row[0])
 
 
@@ -74,7 +74,7 @@ def test_snapshots_go_on_bit_for_bit(algorithm, repeats):
 
 
 def followed(rows: Sightings, query, algorithm, **options):
-    """The share of answers that were found, and how many objects were kept, after a start."""
+    """The recall of the answers, and the mean number of objects kept, after a warm-up."""
     start = 4 * query.window.size
     exact = IncompleteMonitor(query, "sla")
     monitor = IncompleteMonitor(query, algorithm, options=options)
@@ -147,8 +147,8 @@ def test_chances_are_those_of_the_window(width):
     since = len(rows.id) - size
     refresh(chances, rule, since)
     seen: dict[int, int] = {}
-    for id, stream in zip(rows.id[since:].tolist(), rows.stream[since:].tolist(), strict=True):
-        seen[id] = seen.get(id, 0) | 1 << stream
+    for obj, stream in zip(rows.id[since:].tolist(), rows.stream[since:].tolist(), strict=True):
+        seen[obj] = seen.get(obj, 0) | 1 << stream
     for some in range(1, 1 << width):
         base = sum(mine & some == some for mine in seen.values())
         for stream in range(width):

@@ -1,4 +1,4 @@
-"""Incomplete streams: what they are named for, beyond what every data set promises."""
+"""Incomplete streams: properties of each, beyond those of every data set."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def table(name, rows=ROWS):
     return pa.Table.from_batches(dataset(name).chunks(rows, seed=2)).combine_chunks()
 
 
-def journeys(name, object, stream, value):
+def journeys(name, key, stream, value):
     """The (time, stream, value) of each object, in order of time."""
     by_object = defaultdict(list)
     read = table(name)
     times = read.column("ts").cast(pa.int64()).to_pylist()
-    columns = [read.column(one).to_pylist() for one in (object, stream, value)]
+    columns = [read.column(one).to_pylist() for one in (key, stream, value)]
     for time, who, where, what in zip(times, *columns, strict=True):
         by_object[who].append((time / 1e6, where, what))
     return by_object

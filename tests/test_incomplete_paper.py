@@ -58,7 +58,9 @@ def test_figure_2_an_instance_for_each_attribute_and_intervals_that_shrink():
 
     def intervals(end):
         now_alive = now(query, rows, end)
-        return {until: (one.current, one.best) for (id, until), one in now_alive.items() if id == p}
+        return {
+            until: (one.current, one.best) for (obj, until), one in now_alive.items() if obj == p
+        }
 
     assert intervals(2) == {expiry[1]: (0.5, 2.5)}
     assert intervals(4) == {expiry[1]: (0.75, 1.75), expiry[3]: (0.25, 1.25)}

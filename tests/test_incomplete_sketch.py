@@ -22,7 +22,7 @@ def noted(ids, streams=None, maps=MAPS, width=1):
 
 
 def in_all(seen, streams, since):
-    """About how many objects came in each of these streams: unions, added and taken away."""
+    """Estimate how many objects came in all these streams: inclusion and exclusion of unions."""
     count = 0.0
     for size in range(1, len(streams) + 1):
         for some in combinations(streams, size):

@@ -1,4 +1,4 @@
-"""What goes into a monitor and what comes out of it, errors included."""
+"""Input and output of a monitor, errors included."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def test_nothing_is_dropped_silently():
 
 def test_a_row_is_late_only_if_older_than_the_watermark_before_it():
     monitor = Monitor(TIMED, "mintopk", delay=3)
-    found = monitor.push([1.0, 2.0, 3.0, 4.0], times=[10, 7, 6, 12])
+    windows = monitor.push([1.0, 2.0, 3.0, 4.0], times=[10, 7, 6, 12])
     assert monitor.dropped.late == 1  # 6 is more than 3 behind 10
     assert monitor.watermark == 9
-    rows = answers(found) + answers(monitor.finish())
+    rows = answers(windows) + answers(monitor.finish())
     assert rows == time_windows([1.0, 2.0, 4.0], [10, 7, 12], 10, 5, 2, ids=[0, 1, 3])
 
 
@@ -73,13 +73,13 @@ def test_a_delay_makes_answers_independent_of_batches(cuts):
     scores = [float(i) for i in range(8)]
     monitor = Monitor(TIMED, "sap", delay=3)
     edges = [0, *cuts, 8]
-    found = []
+    results = []
     for low, high in itertools.pairwise(edges):
-        found += answers(monitor.push(scores[low:high], times=times[low:high]))
-    found += answers(monitor.finish())
+        results += answers(monitor.push(scores[low:high], times=times[low:high]))
+    results += answers(monitor.finish())
     assert monitor.dropped.late == 2
     kept = [i for i in range(8) if i not in (2, 6)]
-    assert found == time_windows(
+    assert results == time_windows(
         [scores[i] for i in kept], [times[i] for i in kept], 10, 5, 2, ids=kept
     )
 
@@ -113,13 +113,13 @@ def test_weights_make_scores():
     for algorithm in ("sap", "tma", "kskyband"):
         monitor = Monitor(TopK(k=1, window=last(time=5), weights=(2.0, -1.0)), algorithm)
         table = pa.table({"a": [1.0, 2.0, None], "b": [0.0, 5.0, 1.0]})
-        found = answers(monitor.push(attributes=table, times=[1, 2, 3], watermark=5))
-        assert found[0].rows == ((2.0, 0),)
+        results = answers(monitor.push(attributes=table, times=[1, 2, 3], watermark=5))
+        assert results[0].rows == ((2.0, 0),)
         assert monitor.dropped.null_score == 1
 
 
 @pytest.mark.parametrize(
-    ("push", "found"),
+    ("push", "message"),
     [
         (lambda m: m.push(["a"]), "of type"),
         (lambda m: m.push([True]), "of type bool"),
@@ -132,18 +132,18 @@ def test_weights_make_scores():
         (lambda m: m.push([1.0], attributes=[[1.0]]), "without weights"),
     ],
 )
-def test_bad_batches_are_refused_whole(push, found):
+def test_bad_batches_are_refused_whole(push, message):
     monitor = Monitor(COUNTED, "mintopk")
     with pytest.raises(DataError) as caught:
         push(monitor)
-    assert found in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.expected
     assert caught.value.fix
     assert len(monitor.push([1.0, 2.0])) == 1  # as if nothing had been pushed
 
 
 @pytest.mark.parametrize(
-    ("push", "found"),
+    ("push", "message"),
     [
         (lambda m: m.push([1.0]), "no times"),
         (lambda m: m.push([1.0], times=[1, 2]), "2 times for 1 rows"),
@@ -152,9 +152,9 @@ def test_bad_batches_are_refused_whole(push, found):
         (lambda m: m.push([1.0], times=[1 << 61]), "beyond 2"),
     ],
 )
-def test_bad_times(push, found):
+def test_bad_times(push, message):
     monitor = Monitor(TIMED, "mintopk")
-    with pytest.raises(DataError, match=found):
+    with pytest.raises(DataError, match=message):
         push(monitor)
 
 
@@ -221,7 +221,7 @@ def test_rows_that_wait_for_the_watermark_are_pruned():
     for low in range(0, 300_000, 30_000):
         monitor.push(scores[low : low + 30_000], times=times[low : low + 30_000])
     assert len(monitor._inlet.waiting) < 100_000
-    found = answers(monitor.finish())
+    results = answers(monitor.finish())
     best = [
         sorted(
             (s, t, i)
@@ -230,7 +230,7 @@ def test_rows_that_wait_for_the_watermark_are_pruned():
         )[-3:][::-1]
         for end in (5, 10, 15, 20, 25)
     ]
-    assert [[id for _, id in answer.rows] for answer in found] == [[i for *_, i in b] for b in best]
+    assert [[i for _, i in answer.rows] for answer in results] == [[i for *_, i in b] for b in best]
 
 
 @pytest.mark.parametrize("algorithm", ["sap", "mintopk", "recompute"])

@@ -1,4 +1,4 @@
-"""MTopS's worked examples, figures and lemmas; where its text contradicts itself is said.
+"""MTopS's worked examples, figures and lemmas; comments note where its text contradicts itself.
 
 A second is ten ticks, so that a moment just before or after a full second can be looked at.
 """
@@ -170,9 +170,9 @@ def test_example_4_2_counts_future_windows_on_one_side_only():
 def test_example_4_2_meta_query():
     """Window 8 s, the largest; an adaptive slide; k = 2 in every view."""
     engine = played(EXAMPLE_4_2)
-    open = engine.schedule.open
-    assert (open.end - open.start).max() == 8 * SECOND
-    assert set(open.k.tolist()) == {2}
+    windows = engine.schedule.open
+    assert (windows.end - windows.start).max() == 8 * SECOND
+    assert set(windows.k.tolist()) == {2}
     push(engine, [], [], 8 * SECOND)
     ends = np.unique(engine.schedule.open.end) / SECOND
     assert np.diff([8, *ends]).tolist() == [2, 1, 1]  # Q3 at 10 s, Q2 at 11 s, Q1 and Q3 at 12 s

@@ -87,8 +87,8 @@ def test_mintopk_figures_4_and_5_marks_and_pointers():
 def test_mintopk_keeps_an_object_equal_to_the_smallest():
     """Figure 6, line 1: an equal F is not discarded, since the newer object lives longer."""
     monitor = Monitor(TopK(k=1, window=last(count=4, slide=2)), "mintopk")
-    found = answers(monitor.push(np.array([5.0, 5.0, 1.0, 5.0, 0.0, 0.0])))
-    assert [answer.rows[0] for answer in found] == [(5.0, 1), (5.0, 3), (5.0, 3)]
+    results = answers(monitor.push(np.array([5.0, 5.0, 1.0, 5.0, 0.0, 0.0])))
+    assert [answer.rows[0] for answer in results] == [(5.0, 1), (5.0, 3), (5.0, 3)]
 
 
 def test_sap_section_3_dominated_partition_needs_no_meaningful_set():
@@ -121,14 +121,14 @@ def test_sap_figure_8_stacks():
             callable_kernel(offer)(stacks, 0, oldest_first[seq], seq)
     tops = [oldest_first[stacks.nodes[node].oldest] for node in stacks.top[:3]]
     assert tops == [30.0, 35.0, 36.0]
-    found = []
+    scores = []
     while (seq := callable_kernel(best)(stacks, raw, 0, 0)) >= 0:
-        found.append(oldest_first[seq])
+        scores.append(oldest_first[seq])
         callable_kernel(drop_best)(stacks, raw, 0, seq + 1)
-        if len(found) > 9:
+        if len(scores) > 9:
             break
-    assert found[:2] == [36.0, 35.0]
-    assert 29.0 not in found, "it beats no top: dominated by three newer objects"
+    assert scores[:2] == [36.0, 35.0]
+    assert 29.0 not in scores, "it beats no top: dominated by three newer objects"
 
 
 def test_sap_parameters():
@@ -151,9 +151,9 @@ def test_theorem_3_2_minimal_set_on_uniform_scores():
     n, s, k = 20_000, 2_000, 20
     monitor = Monitor(TopK(k=k, window=last(count=n, slide=s)), "mintopk")
     monitor.push(np.random.default_rng(0).random(200_000))
-    found = monitor.counters()["candidates"]
-    assert found == pytest.approx(k * sum(1 / i for i in range(1, n // s + 1)), rel=0.1)
-    assert 2 * k < found < 3.5 * k
+    candidates = monitor.counters()["candidates"]
+    assert candidates == pytest.approx(k * sum(1 / i for i in range(1, n // s + 1)), rel=0.1)
+    assert 2 * k < candidates < 3.5 * k
 
 
 def test_kskyband_size_on_uniform_scores():

@@ -23,23 +23,23 @@ def drive(query, algorithm, keys, scores, ids, times, cuts):
         given = None if times is None else times[part]
         parts += engine.push(scores[part], keys=keys[part], ids=ids[part], times=given)
     parts += engine.finish()
-    found = {}
+    by_key = {}
     for part in parts:
         for key, window in zip(part.key.tolist(), part.ranked, strict=True):
-            found.setdefault(key, []).append(window)
-    return found, engine
+            by_key.setdefault(key, []).append(window)
+    return by_key, engine
 
 
-def check(found, expected, slide, emit, farewell):
-    found = [window for window in found if len(window)]
+def check(windows, expected, slide, emit, farewell):
+    windows = [window for window in windows if len(window)]
     if emit == "all":
-        assert answers(found) == [answer for answer in expected if answer.rows]
+        assert answers(windows) == [answer for answer in expected if answer.rows]
         return
-    told = changes(expected, slide)
+    wanted = changes(expected, slide)
     if farewell and expected:
-        gone = {id: (0, rank) for rank, (_, id) in enumerate(expected[-1].rows, 1)}
-        told.append((expected[-1].end + slide, gone))
-    assert reports(found) == told
+        gone = {number: (0, rank) for rank, (_, number) in enumerate(expected[-1].rows, 1)}
+        wanted.append((expected[-1].end + slide, gone))
+    assert reports(windows) == wanted
 
 
 @pytest.mark.parametrize("algorithm", ["mintopk", "kskyband", "recompute", "auto"])
@@ -65,7 +65,7 @@ def test_every_key_as_the_oracle(kind, emit, algorithm, monkeypatch):
         # also with lines so short that keys need several of them
         monkeypatch.setattr(partitioned, "_BATCH", int(rng.integers(1, 40)))
         monkeypatch.setattr(partitioned, "_LONGEST", int(rng.choice([1 << 60, 200, 900])))
-        found, engine = drive(
+        by_key, engine = drive(
             TopK(k, window, emit),
             algorithm,
             keys[order],
@@ -75,16 +75,16 @@ def test_every_key_as_the_oracle(kind, emit, algorithm, monkeypatch):
             rng.integers(0, rows + 1, 3).tolist(),
         )
         for key in set(keys.tolist()):
-            own = np.flatnonzero(keys == key)
+            at = np.flatnonzero(keys == key)
             if times is None:
                 expected = count_windows(
-                    scores[own].tolist(), size, slide, k, ids=own.tolist(), full=full
+                    scores[at].tolist(), size, slide, k, ids=at.tolist(), full=full
                 )
             else:
                 expected = time_windows(
-                    scores[own].tolist(), times[own].tolist(), size, slide, k, offset, own.tolist()
+                    scores[at].tolist(), times[at].tolist(), size, slide, k, offset, at.tolist()
                 )
-            check(found.get(key, []), expected, slide, emit, farewell=times is not None)
+            check(by_key.get(key, []), expected, slide, emit, farewell=times is not None)
         assert engine.dropped.nan_score == engine.dropped.total == np.isnan(scores).sum()
 
 
@@ -142,7 +142,7 @@ def test_times_are_needed_and_must_be_near_enough():
 
 
 def test_many_keys_far_apart_in_time():
-    """Ten years of microseconds for each of many keys do not fit on one line."""
+    """Ten years of microseconds for each of many keys do not fit into one time axis."""
     decade = 10 * 365 * 86_400_000_000
     keys = np.repeat(np.arange(9_000), 2)
     times = np.tile([0, decade], 9_000)

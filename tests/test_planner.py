@@ -38,11 +38,11 @@ def test_trend_is_seen():
     ],
 )
 def test_choices(shape, observed, expected):
-    found = plan(query(*shape), observed)
-    assert found.algorithm == expected
-    assert found.algorithm in ALGORITHMS
-    assert len(found.reasons) >= 2
-    assert str(found).startswith(expected)
+    choice = plan(query(*shape), observed)
+    assert choice.algorithm == expected
+    assert choice.algorithm in ALGORITHMS
+    assert len(choice.reasons) >= 2
+    assert str(choice).startswith(expected)
 
 
 def test_auto_decides_on_the_first_scores_and_stays():
@@ -62,14 +62,14 @@ def test_auto_decides_on_the_first_scores_and_stays():
 def test_small_batches_are_kept_until_they_tell():
     scores = RANDOM[:3000]
     one = Monitor(query(1000, 10, 100))
-    found = one.push(scores).to_arrow()
+    whole = one.push(scores).to_arrow()
     many = Monitor(query(1000, 10, 100))
     tables = [many.push(scores[at : at + 7]).to_arrow() for at in range(0, 35, 7)]
     assert many.plan.algorithm == "sap"
     many = Monitor.restore(many.snapshot())
     tables += [many.push(scores[at : at + 7]).to_arrow() for at in range(35, 3000, 7)]
     assert many.algorithm.name == one.algorithm.name == "tma"
-    assert pa.concat_tables(tables).equals(found)
+    assert pa.concat_tables(tables).equals(whole)
 
 
 def test_options_mean_sap():

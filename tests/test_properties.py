@@ -1,4 +1,4 @@
-"""Hypothesis hunts: any stream, window and batches, every algorithm, invariants at each step."""
+"""Properties by Hypothesis: any stream, window and batches, all algorithms and invariants."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_snapshots_and_changes(algorithm, scores, shape, cut):
     n, s, k = shape
     values = np.array(scores, dtype=float)
     monitor = Monitor(TopK(k=k, window=last(count=n, slide=s), emit="changes"), algorithm)
-    found = reports(monitor.push(values[:cut]))
+    results = reports(monitor.push(values[:cut]))
     monitor = Monitor.restore(monitor.snapshot())
-    found += reports(monitor.push(values[cut:]))
-    assert found == changes(count_windows(scores, n, s, k), s)
+    results += reports(monitor.push(values[cut:]))
+    assert results == changes(count_windows(scores, n, s, k), s)

@@ -56,7 +56,7 @@ def test_windows_print_well():
 
 
 @pytest.mark.parametrize(
-    ("build", "found"),
+    ("build", "message"),
     [
         (lambda: last(), "neither count nor time"),
         (lambda: last(count=1, time="1 hour"), "both count and time"),
@@ -79,10 +79,10 @@ def test_windows_print_well():
         (lambda: TopK(k=1, window=last(count=1), weights=(float("nan"),)), "weights are"),
     ],
 )
-def test_bad_queries_say_what_was_found_expected_and_the_fix(build, found):
+def test_bad_queries_say_what_was_found_expected_and_the_fix(build, message):
     with pytest.raises(QueryError) as caught:
         build()
-    assert found in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.expected
     assert caught.value.fix
 

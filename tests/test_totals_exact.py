@@ -1,4 +1,4 @@
-"""Exact sums: limbs added, taken away, laid out anew and rounded, against fractions."""
+"""Exact sums: limbs added, subtracted, laid out anew and rounded, against fractions."""
 
 from __future__ import annotations
 

@@ -311,7 +311,7 @@ def test_several_scores_share_one_pass(algorithm):
 @pytest.mark.compiled
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_many_rows_and_merges(algorithm):
-    """As many rows as it takes to fill every room more than once, in one push and in many."""
+    """Enough rows to fill every buffer more than once, in one push and in many."""
     rng = np.random.default_rng(11)
     scores = np.round(rng.random(9_000), 3)
     queries = {
@@ -447,7 +447,7 @@ def test_a_schedule_saves_and_restores_itself(counted):
 
 
 def test_pieces_do_not_show(monkeypatch):
-    """However few rows are scheduled at once."""
+    """Answers do not depend on how many rows are scheduled at once."""
     from skyband.workload import sharing
 
     chance = random.Random(8)

@@ -1,4 +1,4 @@
-"""Workloads as people write them: Python, CSV, YAML; and what is expected of them."""
+"""Workloads from Python, CSV and YAML, and the estimates of their cost."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_csv_and_yaml_say_the_same(tmp_path):
 
 
 def test_counts_scores_and_full_windows(tmp_path):
-    file = tmp_path / "q.csv"
-    file.write_text("name,k,window,slide,by,full\n7,2,100,10,price,true\nb,3,50,,,\n")
-    workload = Workload.from_csv(file)
+    path = tmp_path / "q.csv"
+    path.write_text("name,k,window,slide,by,full\n7,2,100,10,price,true\nb,3,50,,,\n")
+    workload = Workload.from_csv(path)
     assert workload.by == {"7": "price", "b": "score"}
     assert workload.scores == ("price", "score")
     assert workload.queries["7"] == TopK(k=2, window=last(count=100, slide=10, full=True))
@@ -71,10 +71,10 @@ WRONG = {
 
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_wrong_is_told_with_the_file(text, tmp_path):
-    file = tmp_path / "q.csv"
-    file.write_text(text)
+    path = tmp_path / "q.csv"
+    path.write_text(text)
     with pytest.raises(QueryError) as caught:
-        Workload.from_csv(file)
+        Workload.from_csv(path)
     assert WRONG[text] in str(caught.value)
 
 

@@ -1,1 +1,1 @@
-"""The papers' tables and figures, measured again, with what the papers print beside them."""
+"""The papers' tables and figures, measured again, beside the published numbers."""

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 def rows(folder: Path) -> list[dict[str, str]]:
     """The rows of a paper's ``published.csv``."""
-    with (folder / "published.csv").open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+    with (folder / "published.csv").open(newline="", encoding="utf-8") as text:
+        return list(csv.DictReader(text))
 
 
 def amount(value: str) -> float:

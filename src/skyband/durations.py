@@ -1,4 +1,4 @@
-"""Durations as people write them, in microseconds."""
+"""Durations: from text such as ``1 hour`` to microseconds, and back."""
 
 from __future__ import annotations
 

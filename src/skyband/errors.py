@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree.
+"""The errors that Skyband raises.
 
 ::
 

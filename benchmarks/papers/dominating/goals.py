@@ -1,4 +1,4 @@
-"""What the algorithms are to reach, at the paper's defaults, in one run."""
+"""Goals of the algorithms at the paper's defaults, measured in one run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Goals:
 
     @property
     def name(self) -> str:
-        """How its figure would be called."""
+        """The name of its figure."""
         return "dominating_goals"
 
     def sized(self, quick: bool) -> Goals:
@@ -48,7 +48,7 @@ class Goals:
         return Goals(QUICK) if quick else self
 
     def collect(self) -> list[Record]:
-        """One record per goal whose algorithms are there."""
+        """One record per goal whose algorithms exist."""
         missing = [name for name in (*EXACT, *APPROXIMATE) if not there(name)]
         if missing:
             report.note(f"goals: skipped, not there yet: {', '.join(missing)}")

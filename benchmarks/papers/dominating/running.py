@@ -93,7 +93,7 @@ QUICK = Effort(1_000, budget=0.3, every=20, scale=100)
 class Cost(NamedTuple):
     """What was measured: counters per 1,000 updates, and the accuracy of what approximates.
 
-    ``estimated_accuracy`` is what its answers say of themselves.
+    ``estimated_accuracy`` is the accuracy that the answers report.
     """
 
     updates_per_s: float
@@ -173,7 +173,7 @@ def _push(monitor: DominatingMonitor, points: Floats) -> tuple[float, Ranked]:
 
 
 def _looks(answers: Ranked, done: int, every: int) -> dict[int, frozenset[int]]:
-    """Who is in the answer, of every so many updates."""
+    """The ids in the answers, at regular intervals of updates."""
     looks = {}
     for at in range(-done % every, len(answers), every):
         rows = slice(int(answers.offsets[at]), int(answers.offsets[at + 1]))
@@ -206,7 +206,7 @@ def _fill_bfa(monitor: DominatingMonitor, points: Floats) -> None:
 
 @lru_cache(maxsize=1)
 def _points(name: str, d: int, rows: int) -> Floats:
-    """A whole stream in memory; the last one is remembered."""
+    """A whole stream in memory; the last one is cached."""
     stream = dataset(name, d) if name in SKYLINE else dataset(name)
     return np.concatenate([part[:, :d] for part in stream.points(rows)])
 

@@ -89,12 +89,12 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"dominating_{self.figure}"
 
     @property
     def spoken(self) -> str:
-        """How the paper calls it."""
+        """Its name in the paper."""
         return self.figure.replace("figure", "Figure ").replace("table", "Table ")
 
     def sized(self, quick: bool) -> Sweep:
@@ -107,7 +107,7 @@ class Sweep:
         return replace(self, points=kept, effort=QUICK)
 
     def collect(self) -> list[Record]:
-        """One record per point whose algorithm is there."""
+        """One record per point whose algorithm exists."""
         missing = sorted({p.algorithm for p in self.points if not there(p.algorithm)})
         if missing:
             report.note(f"{self.spoken}: skipped, not there yet: {', '.join(missing)}")

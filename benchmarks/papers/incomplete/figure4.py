@@ -1,4 +1,4 @@
-"""Incomplete streams, Figure 4: how many objects nobody dominates, if scores are intervals.
+"""Incomplete streams, Figure 4: how many objects are not dominated, if scores are intervals.
 
 Scores are uniform, best scores higher by ``interval`` (at most 1), times are those of arrival. An
 object is dominated by a newer one whose score is higher than its best. The paper does not say how

@@ -1,4 +1,4 @@
-"""The goals that the algorithms are to meet, in one run."""
+"""Goals of the algorithms, measured in one run."""
 
 from __future__ import annotations
 

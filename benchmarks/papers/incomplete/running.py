@@ -1,4 +1,4 @@
-"""One point of a study: an algorithm over a stream, with what it keeps and what it finds."""
+"""One point of a study: an algorithm over a stream, the objects it keeps and its precision."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def stream(streams: int, xi: float | None, rows: int, seed: int) -> Sightings:
 
 @cache
 def run(point: Point, effort: Effort) -> Cost:
-    """Answer after every row, and compare with what is true."""
+    """Answer after every row, and compare with the exact answers."""
     costs = [_one(point, effort, seed) for seed in range(FIRST, FIRST + effort.seeds)]
     instances = [cost.instances for cost in costs if cost.instances is not None]
     return Cost(
@@ -123,7 +123,7 @@ def _true(streams: int, window: int, k: int, xi: float | None, effort: Effort, s
 
 
 def _matrix(answers: Any, k: int) -> Any:
-    """Objects and scores, a row a window; what is missing is nobody, with a score of 0."""
+    """Objects and scores, one row per window; missing places hold no object and a score of 0."""
     ids = np.full((len(answers), k), -1, np.int64)
     scores = np.zeros((len(answers), k))
     sizes = np.diff(answers.offsets)

@@ -71,12 +71,12 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"incomplete_{self.table}"
 
     @property
     def spoken(self) -> str:
-        """How the paper calls it."""
+        """Its name in the paper."""
         name = self.table.rstrip("abcd")
         return name.replace("figure", "Figure ").replace("table", "Table ")
 

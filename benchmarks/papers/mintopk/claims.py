@@ -1,4 +1,4 @@
-"""What the paper's text states in numbers, and the same number from our records."""
+"""The numbers in the paper's text, and the same numbers from our records."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def claims() -> tuple[Claim, ...]:
 
 def claimed(figure: str, records: list[Record]) -> list[Record]:
     """A record per claim about a figure: the paper's number, and ours from the figure's records."""
-    found = []
+    compared = []
     for claim in claims():
         if claim.figure != figure or claim.metric not in _MEASURES:
             continue
-        found.append(
+        compared.append(
             {
                 "paper": "mintopk",
                 "figure": figure,
@@ -67,11 +67,11 @@ def claimed(figure: str, records: list[Record]) -> list[Record]:
                 "note": claim.note,
             }
         )
-    return found
+    return compared
 
 
 def _measured(claim: Claim, records: list[Record]) -> float | None:
-    """Ours at the claim's value; over all values the mean, or the extreme that its bound asks."""
+    """Our number at the claim's value; over all values the mean, or the extreme of its bound."""
     measure = _MEASURES[claim.metric]
     values = [
         v

@@ -38,7 +38,7 @@ QUICK = Sizes(1.5, 200_000, 1_500_000, budget=1.0, references=2_000_000, repeats
 
 @lru_cache(maxsize=512)
 def _run(dataset: str, rows: int, objects: int, point: Point, sizes: Sizes) -> Measured:
-    """A run, remembered: CPU time and memory are two figures of the same runs."""
+    """Run a point, cached: CPU time and memory are two figures of the same runs."""
     stream = part(resident(dataset, rows), 0, objects)
     return best_of(point, stream, budget=sizes.budget, repeats=sizes.repeats, enough=1.0)
 
@@ -62,7 +62,7 @@ class Curves:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"mintopk_figure{self.figure}"
 
     def sized(self, quick: bool) -> Curves:
@@ -125,7 +125,7 @@ class Curves:
         return {**record, "measured": record[self.field]}
 
     def _printed(self, value: str, algorithm: str) -> float | None:
-        """The paper's own number for a point of the figure, where its text gives one."""
+        """The paper's number for a point of the figure, where its text gives one."""
         for claim in claims():
             about = (claim.figure, claim.metric, claim.value, claim.algorithm)
             if about == (self.figure, "ms_per_object", value, algorithm):
@@ -152,13 +152,13 @@ class Curves:
         console.print(
             report.table(f"Figure {self.figure}: {self.title}", columns, rows, self._caption())
         )
-        said = stated(r for r in records if r["metric"] != self.field)
-        if said:
+        statements = stated(r for r in records if r["metric"] != self.field)
+        if statements:
             console.print(
                 report.table(
                     f"Figure {self.figure}: what the text states",
                     ("claim", "of", "at", "paper", "ours", "note"),
-                    said,
+                    statements,
                     "",
                 )
             )

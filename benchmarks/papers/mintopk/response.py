@@ -36,7 +36,7 @@ class Response:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"mintopk_figure{self.figure}"
 
     def sized(self, quick: bool) -> Response:
@@ -123,15 +123,15 @@ class Response:
 
     def show(self, records: list[Record], console: Console) -> None:
         """Minimum, mean, maximum and deviation per slide and algorithm."""
-        found = {(r["value"], r["algorithm"], r["metric"]): r for r in records}
+        cells = {(r["value"], r["algorithm"], r["metric"]): r for r in records}
         rows = []
         for slide in self.slides:
             for algorithm in self.algorithms:
                 value = [
-                    found[f"{slide}s", algorithm, metric]["measured"]
+                    cells[f"{slide}s", algorithm, metric]["measured"]
                     for metric in ("min_ms", "mean_ms", "max_ms", "std_ms")
                 ]
-                windows = found[f"{slide}s", algorithm, "mean_ms"]["windows"]
+                windows = cells[f"{slide}s", algorithm, "mean_ms"]["windows"]
                 rows.append((f"{slide} s", algorithm, windows, *value))
         console.print(
             report.table(
@@ -165,12 +165,12 @@ class Response:
             panel=(3.2, 3.2),
             sharey=True,
         )
-        found = {(r["value"], r["algorithm"], r["metric"]): r["measured"] for r in records}
+        measured = {(r["value"], r["algorithm"], r["metric"]): r["measured"] for r in records}
         for panel, slide in zip(axes[0], self.slides, strict=True):
             for place, algorithm in enumerate(self.algorithms):
                 colour, marker = report.STYLES[algorithm]
                 least, mean, most, deviation = (
-                    max(found[f"{slide}s", algorithm, metric], 1e-3)
+                    max(measured[f"{slide}s", algorithm, metric], 1e-3)
                     for metric in ("min_ms", "mean_ms", "max_ms", "std_ms")
                 )
                 panel.plot([place, place], [least, most], color=colour, linewidth=1.2)

@@ -1,4 +1,4 @@
-"""What the paper's text states in numbers, and the same number from our records."""
+"""The numbers in the paper's text, and the same numbers from our records."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def claims() -> tuple[Claim, ...]:
 
 def claimed(figure: str, records: list[Record]) -> list[Record]:
     """A record per claim about a figure and stream: the paper's number, and ours."""
-    found = []
+    compared = []
     for dataset in dict.fromkeys(record["dataset"] for record in records):
         points = {(r["queries"], r["algorithm"]): r for r in records if r["dataset"] == dataset}
         for claim in claims():
             if figure not in claim.figures:
                 continue
-            found.append(
+            compared.append(
                 {
                     "paper": "mtops",
                     "figure": figure,
@@ -68,7 +68,7 @@ def claimed(figure: str, records: list[Record]) -> list[Record]:
                     "where": claim.where,
                 }
             )
-    return found
+    return compared
 
 
 _UNITS = {"ms_per_object": 1e-6, "s_per_object": 1e-9}
@@ -89,8 +89,8 @@ def _measured(claim: Claim, points: dict[tuple[int, str], Record]) -> float | No
     if _LESS in claim.metric:
         other = claim.metric.partition(_LESS)[2]
         return ratio(cost(claim.queries, other), cost(claim.queries, claim.algorithm))
-    few, _, many = claim.queries.partition(" to ")
-    return ratio(cost(many, claim.algorithm), cost(few, claim.algorithm))
+    least, _, most = claim.queries.partition(" to ")
+    return ratio(cost(most, claim.algorithm), cost(least, claim.algorithm))
 
 
 def stated(records: Iterable[Record]) -> list[tuple[str, str, str, str, str, float | None, str]]:

@@ -34,7 +34,7 @@ class Curves:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"mtops_figure{self.figure}"
 
     def sized(self, quick: bool) -> Curves:
@@ -67,8 +67,8 @@ class Curves:
 
     def _record(self, dataset: str, number: int, algorithm: str, cost: Cost) -> Record:
         notes = []
-        if cost.asked < number:
-            notes.append(f"scaled up from {cost.asked} queries drawn at random")
+        if cost.measured < number:
+            notes.append(f"scaled up from {cost.measured} queries drawn at random")
         if cost.objects < self.effort.objects:
             notes.append(f"{cost.objects:,} objects timed")
         record = {
@@ -86,12 +86,12 @@ class Curves:
             "state_bytes": round(cost.state_bytes),
             "rows_per_object": cost.rows_per_object,
             "objects": cost.objects,
-            "queries_measured": cost.asked,
+            "queries_measured": cost.measured,
         }
         return {**record, "measured": record[self.field]}
 
     def _printed(self, number: int, algorithm: str) -> float | None:
-        """The paper's own number for a point of the figure, where its text gives one."""
+        """The paper's number for a point of the figure, where its text gives one."""
         for claim in claims():
             about = (claim.figures, claim.metric, claim.queries, claim.algorithm)
             if about == ((self.figure,), "s_per_object", str(number), algorithm):
@@ -122,13 +122,13 @@ class Curves:
         console.print(
             report.table(f"Figure {self.figure}: {self.title}", columns, rows, self._caption())
         )
-        said = stated(r for r in records if r["metric"] != self.field)
-        if said:
+        statements = stated(r for r in records if r["metric"] != self.field)
+        if statements:
             console.print(
                 report.table(
                     f"Figure {self.figure}: what the text states",
                     ("stream", "claim", "of", "queries", "paper", "ours", "where"),
-                    said,
+                    statements,
                     "",
                 )
             )

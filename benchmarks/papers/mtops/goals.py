@@ -1,4 +1,4 @@
-"""What sharing is to achieve: against one monitor per query, along workloads, and alone."""
+"""Goals of sharing: against one monitor per query, along workloads, and for one query."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Goals:
 
     @property
     def name(self) -> str:
-        """How its figure would be called."""
+        """The name of its figure."""
         return "mtops_goals"
 
     def sized(self, quick: bool) -> Goals:
@@ -51,25 +51,25 @@ class Goals:
         return records
 
     def _shared(self, dataset: str, points: dict[tuple[str, int, str], Record]) -> Iterator[Record]:
-        few, many = self.curves.numbers[0], self.curves.numbers[-1]
-        independent = points[dataset, many, "independent"]
-        plain = apart(dataset, self.curves.parameters, many, self.curves.effort)
+        least, most = self.curves.numbers[0], self.curves.numbers[-1]
+        independent = points[dataset, most, "independent"]
+        plain = apart(dataset, self.curves.parameters, most, self.curves.effort)
         for algorithm in SHARED:
-            mine, small = points[dataset, many, algorithm], points[dataset, few, algorithm]
+            mine, small = points[dataset, most, algorithm], points[dataset, least, algorithm]
             for field, what, wanted in (
                 ("ns_per_object", "CPU", LESS_CPU),
                 ("state_bytes", "memory", LESS_MEMORY),
             ):
                 yield self._record(
-                    dataset, many, algorithm, f"{what} of independent / {algorithm}",
+                    dataset, most, algorithm, f"{what} of independent / {algorithm}",
                     independent[field] / mine[field], "least", wanted, mine,
                 )  # fmt: skip
             yield self._record(
-                dataset, many, algorithm, f"CPU of plain monitors, without ids / {algorithm}",
+                dataset, most, algorithm, f"CPU of plain monitors, without ids / {algorithm}",
                 plain / mine["ns_per_object"], "least", LESS_CPU, mine,
             )  # fmt: skip
             yield self._record(
-                dataset, many, algorithm, f"CPU of {algorithm}, {few:,} to {many:,} queries",
+                dataset, most, algorithm, f"CPU of {algorithm}, {least:,} to {most:,} queries",
                 mine["ns_per_object"] / small["ns_per_object"], "most", GROWTH, mine,
             )  # fmt: skip
 
@@ -94,7 +94,7 @@ class Goals:
         }
 
     def _alone(self, dataset: str, query: TopK) -> Record:
-        """A workload of one query, and the same query by itself, in turns: the best of each."""
+        """Time a workload of one query and the same query alone, in turns; the best of each."""
         stream = resident(dataset, query.window.size + self.objects)
         took = {"workload": float("inf"), "monitor": float("inf")}
         state = 0

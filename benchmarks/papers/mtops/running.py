@@ -40,20 +40,20 @@ QUICK = Effort(200_000, budget=0.8, sample=20, repeats=1, most_lists=100)
 
 
 class Cost(NamedTuple):
-    """What a run cost: per object, for all queries; ``asked`` of them were measured."""
+    """What a run cost: per object, for all queries; ``measured`` of them were run."""
 
     ns_per_object: float
     state_bytes: float
     rows_per_object: float
     objects: int
-    asked: int
+    measured: int
 
 
 @lru_cache(maxsize=512)
 def run(
     dataset: str, parameters: Parameters, number: int, algorithm: str, effort: Effort
 ) -> Cost | None:
-    """The cheapest of some runs, remembered; None for what would take too long."""
+    """The cheapest of some runs, cached; None if they would take too long."""
     if algorithm == "mtopband" and number > effort.most_lists:
         return None
     queries = parameters.queries(number)
@@ -62,10 +62,10 @@ def run(
     _warm(algorithm)
     best: Cost | None = None
     for _ in range(effort.repeats):
-        found = _run(dataset, parameters, queries, algorithm, effort)
-        if best is None or found.ns_per_object < best.ns_per_object:
-            best = found
-        if found.objects * found.ns_per_object * 1e-9 > 1.0:
+        cost = _run(dataset, parameters, queries, algorithm, effort)
+        if best is None or cost.ns_per_object < best.ns_per_object:
+            best = cost
+        if cost.objects * cost.ns_per_object * 1e-9 > 1.0:
             break
     assert best is not None
     scale = number / len(queries)
@@ -95,7 +95,7 @@ def apart(dataset: str, parameters: Parameters, number: int, effort: Effort) -> 
 
 
 def _sample(queries: tuple[TopK, ...], most: int) -> tuple[TopK, ...]:
-    """All queries, or so many of them, drawn at random."""
+    """All queries, or ``most`` of them drawn at random."""
     if len(queries) <= most:
         return queries
     chosen = np.random.default_rng(len(queries)).choice(len(queries), most, replace=False)
@@ -125,8 +125,8 @@ def _run(
     objects = max(min(effort.objects, affordable), _PROBE)
     state, took, rows = monitor.state_bytes(), 0.0, 0
     for low in range(at, at + objects, BATCH):
-        cpu, found = _push(monitor, _between(stream, low, min(low + BATCH, at + objects)))
-        took, rows = took + cpu, rows + found
+        cpu, answered = _push(monitor, _between(stream, low, min(low + BATCH, at + objects)))
+        took, rows = took + cpu, rows + answered
         state = max(state, monitor.state_bytes())
     return Cost(took * 1e9 / objects, state, rows / objects, objects, len(queries))
 
@@ -140,19 +140,19 @@ def _push(monitor: Monitor | WorkloadMonitor, scores: Floats) -> tuple[float, in
 
 @lru_cache(maxsize=4)
 def _filling(dataset: str, rows: int, fill: int, queries: tuple[TopK, ...]) -> Floats:
-    """The first objects of a stream, NaN in place of those that cannot win any more."""
+    """The first objects of a stream, with NaN in place of those that can no longer be answers."""
     scores = _between(resident(dataset, rows), 0, fill)
     monitor = WorkloadMonitor(workload(queries), "mtopmerge")
     monitor.push(scores)
     (kept,) = monitor.kept().values()
-    found = np.full(fill, np.nan)
-    found[kept] = scores[kept]
-    return found
+    filling = np.full(fill, np.nan)
+    filling[kept] = scores[kept]
+    return filling
 
 
 def _between(stream: tuple[Floats, ...], start: int, stop: int) -> Floats:
-    found = part(stream, start, stop)
-    return found[0] if len(found) == 1 else np.concatenate(found)
+    parts = part(stream, start, stop)
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 @lru_cache(maxsize=8)

@@ -117,14 +117,14 @@ def printed() -> dict[tuple[str, str, str, str, str], float]:
 def _run(
     dataset: str, start: int, objects: int, point: Point, budget: float, repeats: int
 ) -> Measured:
-    """A run, remembered: several tables show different sides of the same runs."""
+    """Run a point, cached: several tables show different columns of the same runs."""
     stream = part(resident(dataset, start + objects), start, start + objects)
     return best_of(point, stream, budget=budget, repeats=repeats, enough=0.5)
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """One table: what it compares, how it is measured, what to read beside it."""
+    """One table: what it compares, how it is measured, and notes on it."""
 
     table: str
     title: str
@@ -140,7 +140,7 @@ class Sweep:
 
     @property
     def name(self) -> str:
-        """How its figure is called."""
+        """The name of its figure."""
         return f"sap_table{self.table}"
 
     def sized(self, quick: bool) -> Sweep:
@@ -159,7 +159,7 @@ class Sweep:
                 yield parameter, value
 
     def point(self, dataset: str, parameter: str, value: str, algorithm: str) -> Point:
-        """The query of a cell, and who answers it."""
+        """The query of a cell, and the algorithm that answers it."""
         n, s, k = self.regime.numbers(dataset, parameter, value)
         runs, options = self.variants.get(algorithm, (algorithm, {}))
         if parameter == "m":
@@ -277,13 +277,15 @@ class Sweep:
             mine = [r for r in records if dataset in (r["dataset"], "all")]
             row: list[Any] = [dataset]
             for algorithm in self.algorithms:
-                own = [r for r in mine if r["algorithm"] == algorithm]
+                cells = [r for r in mine if r["algorithm"] == algorithm]
                 row.append(
-                    published.agreement([r["measured"] for r in own], [r["published"] for r in own])
+                    published.agreement(
+                        [r["measured"] for r in cells], [r["published"] for r in cells]
+                    )
                 )
             for algorithm in others:
-                own = [r for r in mine if r["algorithm"] == algorithm]
-                row += [_mean([r[f"{side}_ratio"] for r in own]) for side in _SIDES]
+                cells = [r for r in mine if r["algorithm"] == algorithm]
+                row += [_mean([r[f"{side}_ratio"] for r in cells]) for side in _SIDES]
             rows.append([*row, self._same_winner(mine)])
         return report.table(
             f"Table {self.table}: agreement",
@@ -308,7 +310,7 @@ class Sweep:
     def sound(self, record: Record) -> Record:
         """A record without its number where a run stopped early and never saw the whole stream.
 
-        Time per object is still told then; candidates and memory are not.
+        Time per object is still reported then; candidates and memory are not.
         """
         if record["complete"] or self.metric == "time":
             return record

@@ -1,4 +1,4 @@
-"""Streams to try things on: seeded generators named as in the papers, and small real data.
+"""Data sets: seeded generators named as in the papers, and one small real data set.
 
 ========  ===========================================  ==================================
 name      what                                         score
@@ -12,7 +12,7 @@ gmti      vehicles and helicopters on the move         distance to a ground stat
 flights   flights that left New York in 2013 (real)    distance / air_time
 ========  ===========================================  ==================================
 
-Some are streams of points, by which dominance is studied; ``dimensions`` says which way is better:
+Some are streams of points, to study dominance; ``dimensions`` says which direction is better:
 
 ========  ===========================================  ==================================
 name      what                                         dimensions
@@ -25,7 +25,7 @@ homes     real estate                                  five, correlated
 network   computers of a campus, some of which attack  bandwidth, connections, destinations
 ========  ===========================================  ==================================
 
-Some are incomplete streams, in which objects come in several streams, or totals are of interest:
+Some are incomplete streams: objects arrive in several streams, or their totals are ranked:
 
 =========  ==========================================  ==================================
 name       what                                        object, stream and value
@@ -36,7 +36,7 @@ flows      traffic that passes routers                 flow, router, bytes
 worldcup   requests to the servers of a web site       client, server, bytes
 =========  ==========================================  ==================================
 
-A stream of any length is made in flat memory, and is the same however it is cut into chunks.
+Memory does not grow with the length of a stream, and the chunk size does not change its rows.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ from skyband.errors import QueryError
 __all__ = ["NAMES", "Dataset", "dataset", "write"]
 
 _DATASETS = {
-    found.name: found
-    for found in (
+    each.name: each
+    for each in (
         *(TIME_U, TIME_R, STOCK, TRIP, PLANET, GMTI, FLIGHTS),
         *(skyline(name) for name in _SKYLINE),
         *(COVER, HOMES, NETWORK),
@@ -76,15 +76,15 @@ _DATASETS = {
 }
 
 NAMES: tuple[str, ...] = tuple(_DATASETS)
-"""The names by which data sets are asked for."""
+"""The names that :func:`dataset` accepts."""
 
 
 def dataset(name: str, dimensions: int = USUAL, **how: Any) -> Dataset:
-    """A data set by name; ``dimensions`` is how many attributes ``ind``, ``ant``, ``cor`` have.
+    """Return a data set by name; ``ind``, ``ant`` and ``cor`` have ``dimensions`` attributes.
 
-    Of ``sightings``, ``how`` says how many ``streams`` there are (3), with which probability ``xi``
-    a row is of an object that another stream has among its last ones (0.5), and how many those are:
-    its ``memory`` (100).
+    ``sightings`` takes three options: the number of ``streams`` (3), the probability ``xi`` that
+    a row repeats a recent object of another stream (0.5), and ``memory``, how many objects of a
+    stream are recent (100).
 
     Raises :class:`QueryError` for a name that is not in ``NAMES``, and for dimensions or streams
     that the data set does not have.
@@ -104,12 +104,12 @@ def dataset(name: str, dimensions: int = USUAL, **how: Any) -> Dataset:
         raise QueryError(
             f"{next(iter(how))} is {next(iter(how.values()))!r} for {name}",
             "sightings",
-            "leave it out: its streams are its own",
+            f"leave it out: the streams of {name} are fixed",
         )
     if dimensions != USUAL:
         raise QueryError(
             f"dimensions is {dimensions!r} for {name}",
             f"one of {', '.join(_SKYLINE)}",
-            "leave it out: its columns are its own",
+            f"leave it out: the columns of {name} are fixed",
         )
     return sighted(**how) if how else _DATASETS[name]

@@ -1,4 +1,4 @@
-"""When rows arrive: evenly along the rhythm of a day or week, or in bursts and lulls."""
+"""Arrival times: evenly along the rhythm of a day or week, or in bursts and lulls."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MEMORY = 0.8 ** np.arange(24)  # how much of a second's burst is left in the se
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Tells the arrival time of any row of a stream without counting the rows before it.
+    """Computes the arrival time of any row of a stream without counting the rows before it.
 
     Time is a cycle of sessions, each ``length`` seconds long and beginning at the offsets
     ``sessions`` in the cycle; no rows arrive between sessions. Each session holds exactly ``rows``

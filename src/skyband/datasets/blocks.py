@@ -1,7 +1,7 @@
-"""Streams in fixed blocks: each block is seeded by its own number, then blocks are cut to chunks.
+"""Streams in fixed blocks: each block is seeded by its number, then blocks are cut into chunks.
 
-A row depends on the seed and its place in the stream alone, never on how the stream is read, and
-any block can be made without the blocks before it.
+A row depends only on the seed and its place in the stream, not on how the stream is read, and any
+block can be made without the blocks before it.
 """
 
 from __future__ import annotations
@@ -55,15 +55,15 @@ def cut_scores(block: Callable[[int], Floats], rows: int, chunk: int) -> Iterato
 def _cuts(
     block: Callable[[int], Block], rows: int, chunk: int
 ) -> Iterator[list[tuple[Block, int, int]]]:
-    """For each chunk the blocks it lies in, and from where to where; each block is made once."""
-    held = -1
+    """Yield for each chunk its parts: a block, and the rows of it; each block is made once."""
+    made = -1  # the number of the current block
     for start in range(0, rows, chunk):
         stop = min(start + chunk, rows)
         parts = []
         while start < stop:
             number, low = divmod(start, BLOCK)
-            if number != held:
-                current, held = block(number), number
+            if number != made:
+                current, made = block(number), number
             high = min(BLOCK, low + stop - start)
             parts.append((current, low, high))
             start += high - low

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from skyband.datasets.arrivals import DAY, HOUR, SECOND, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -49,7 +50,7 @@ _LETTERS = "ABCDEFGHJKLMNPRSTUVWXYZ"
 
 
 def traffic(seconds: Floats) -> Floats:
-    """How many cars there are so many seconds after midnight: most in the morning and at five."""
+    """Relative number of cars, given seconds after midnight: most in the morning and at five."""
     hour = seconds / HOUR
     day = 0.25 + 0.6 * np.exp(-(((hour - 13) / 5) ** 2))
     rush: Floats = day + np.exp(-(((hour - 8) / 1.2) ** 2)) + np.exp(-(((hour - 17) / 1.6) ** 2))
@@ -69,10 +70,10 @@ CLOCK = Clock(
 class Cameras(Source):
     """Cars that twelve cameras see on nine routes, 8 a second on average: plate, camera, speed.
 
-    A car takes one route, in either direction, at the pace of its driver: so whoever is fast at
+    A car takes one route, in either direction, at the pace of its driver: a car that is fast at
     one camera is fast at the next one, some minutes later. Cameras on the same routes see the same
-    cars, others see few in common. One car in ten passes a camera unseen. Speeds are in km/h, at
-    most 250.
+    cars, others have few cars in common. One car in ten passes a camera unseen. Speeds are in km/h,
+    at most 250.
 
     Reference: Haghani et al., CIKM 2009, section 1 (cameras on highways that report plates and
     speeds; not all vehicles are seen by all cameras).
@@ -90,8 +91,8 @@ class Cameras(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         times, car, camera, speed = _passings(seed, number, rate)
         columns = [
             pa.array(times, self.schema.field("ts").type),
@@ -101,8 +102,8 @@ class Cameras(Source):
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return _passings(seed, number, "even")[3]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -44,14 +45,14 @@ class Cover(Source):
         ]
     )
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         place = places(number)
         columns = [place + 1, place // AREA + 1, *_plots(seed, number)]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return _plots(seed, number)[0].astype(np.float64)
 
 

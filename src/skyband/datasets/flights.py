@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
+from typing_extensions import override
 
 from skyband.datasets.arrivals import SECOND, Rate
 from skyband.datasets.blocks import BLOCK
@@ -46,16 +47,16 @@ class Flights(Source):
         ]
     )
 
+    @override
     def length(self) -> int | None:
-        """Rows there are. Raises :class:`DataError` if the package is not installed."""
         return int(_flights().num_rows)
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         return _flights().slice(number * BLOCK, BLOCK)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block; NaN where there is none."""
         rows = _flights().slice(number * BLOCK, BLOCK)
         speed = pc.divide(rows.column("distance"), rows.column("air_time"))
         scores: Floats = speed.fill_null(np.nan).to_numpy(zero_copy_only=False)
@@ -64,23 +65,23 @@ class Flights(Source):
 
 @cache
 def _flights() -> pa.RecordBatch:
-    found = find_spec(PACKAGE)
-    if found is None or found.origin is None:
+    spec = find_spec(PACKAGE)
+    if spec is None or spec.origin is None:
         raise DataError(
             f"the package {PACKAGE} is not installed",
             "it, for the data set flights",
             'pip install "skyband[real]"',
         )
-    path = Path(found.origin).parent / "data" / "flights.csv.zip"
+    path = Path(spec.origin).parent / "data" / "flights.csv.zip"
     if not path.is_file():
         raise DataError(
             f"the package {PACKAGE} has no {path.name}",
             "its flights, as of version 0.0.3",
             'pip install --upgrade "skyband[real]"',
         )
-    with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as file:
+    with ZipFile(path) as archive, archive.open(archive.namelist()[0]) as stream:
         raw = csv.read_csv(
-            file,
+            stream,
             convert_options=csv.ConvertOptions(
                 include_columns=["time_hour", "minute", *Flights.schema.names[1:]],
                 column_types={

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from typing_extensions import override
 
 from skyband.datasets.arrivals import DAY, SECOND, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -17,13 +18,13 @@ from skyband.datasets.source import Dataset, Source
 from skyband.order import Floats, Ints
 
 NETWORKS = ("192.0.2", "198.51.100", "203.0.113")  # addresses that are for documentation
-HOSTS = 255  # of each network, the first of which is none
+HOSTS = 255  # of each network; host 0 is never used
 ROUTERS = ("edge-1", "edge-2", "edge-3", "core-1", "core-2", "core-3")
 LARGEST = 4_000_000_000  # bytes of a flow
 
 _STREAM = 16
-_LOST = 0.02  # at most, of the bytes, from one router to the next
-_DETOUR = 0.4  # of the flows between networks pass two core routers
+_LOST = 0.02  # largest share of the bytes lost from one router to the next
+_DETOUR = 0.4  # share of the flows between networks that pass two core routers
 _CORE = 3
 
 CLOCK = Clock(
@@ -51,9 +52,9 @@ class Flows(Source):
 
     A flow goes from one address to another, and enters by the edge router of its source's
     network; unless it stays there it goes on through one or two core routers and leaves by another
-    edge router. Each reports it when it is through with it, seconds after the one before, and
-    with a few bytes less. Sizes have a heavy tail, and few computers are in most of the flows; so
-    a pair of addresses comes again.
+    edge router. Each router reports it seconds after the one before, with slightly fewer bytes.
+    Sizes have a heavy tail, and a small share of the computers takes part in most flows, so pairs
+    of addresses repeat.
 
     Reference: Haghani et al., CIKM 2009, section 1 and Figure 1 (flows of an Internet service
     provider, of which each router reports the size that it saw).
@@ -72,21 +73,21 @@ class Flows(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
-        found = _reports(seed, number, rate)
+        reports = _reports(seed, number, rate)
         known = pa.array(addresses())
-        pair = (known.take(found.source), known.take(found.destination))
+        pair = (known.take(reports.source), known.take(reports.destination))
         columns = [
-            pa.array(found.times, self.schema.field("ts").type),
+            pa.array(reports.times, self.schema.field("ts").type),
             pc.binary_join_element_wise(*pair, "-"),
-            pa.array(ROUTERS).take(found.router),
-            pa.array(found.bytes),
+            pa.array(ROUTERS).take(reports.router),
+            pa.array(reports.bytes),
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return _reports(seed, number, "even").bytes.astype(np.float64)
 
 
@@ -117,7 +118,7 @@ def _reports(seed: int, number: int, rate: Rate) -> _Reports:
     host = (HOSTS ** rng.random((2, flows * rounds))).astype(np.int64)  # from 1 on, most small
     whose = at.journey % flows
     source, destination = (net[side][whose] * HOSTS + host[side][at.journey] for side in (0, 1))
-    destination += source == destination  # nobody speaks to himself; the largest host is rare
+    destination += source == destination  # no flow to its own source; the largest host is rare
     return _Reports(times, source, destination, router[at.drawn], sent[at.drawn])
 
 
@@ -126,8 +127,8 @@ def _ways(rng: np.random.Generator, net: Ints, stops: Ints) -> Ints:
     core = rng.integers(0, _CORE, len(stops))
     other = (core + rng.integers(1, _CORE, len(stops))) % _CORE
     last = np.where(stops == 3, net[1], len(NETWORKS) + other)
-    found: Ints = np.stack([net[0], len(NETWORKS) + core, last, net[1]], axis=1)
-    return found
+    routers: Ints = np.stack([net[0], len(NETWORKS) + core, last, net[1]], axis=1)
+    return routers
 
 
 FLOWS = Dataset(

@@ -1,4 +1,4 @@
-"""GMTI: vehicles and helicopters that move about, as radar reports them."""
+"""GMTI: radar reports of moving vehicles and helicopters."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from skyband.datasets.arrivals import HOUR, SECOND, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -46,9 +47,9 @@ class Paths(NamedTuple):
     reach: Floats
     turn: Floats
     phase: Floats
-    own_reach: Floats
-    own_turn: Floats
-    own_phase: Floats
+    member_reach: Floats
+    member_turn: Floats
+    member_phase: Floats
 
 
 class Reports(NamedTuple):
@@ -64,10 +65,9 @@ class Reports(NamedTuple):
 class Gmti(Source):
     """Reports of 1,024 objects in 64 groups that move smoothly about a ground station.
 
-    100,000 reports in six hours, without end. The radar dwells on one group after another and
-    reports each of its members; so scores are alike from one report to the next, and those of one
-    object are from one dwell on it to the next. Speeds are those of the paths, 0 to 200 miles an
-    hour.
+    100,000 reports in every six hours. The radar dwells on one group after another and reports
+    each of its members; so the scores of successive reports are similar, and so are those of one
+    object in successive dwells. Speeds are those of the paths, 0 to 200 miles an hour.
 
     Invariants: (1) the object's position is a smooth function of time; (2) speed is its derivative
     and never above 200.
@@ -91,8 +91,8 @@ class Gmti(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         reports = _reports(seed, number, rate)
         flies: NDArray[np.int8] = (reports.target < HELICOPTERS * MEMBERS).view(np.int8)
         columns = [
@@ -105,8 +105,8 @@ class Gmti(Source):
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         reports = _reports(seed, number, "even")
         north, east = reports.lat - STATION[0], reports.lon - STATION[1]
         miles: Floats = _MILES * np.sqrt(north * north + _NARROW * east * east)
@@ -122,16 +122,16 @@ def _paths(seed: int) -> Paths:
     reach = np.concatenate([wide, close], axis=1)
     # Each direction gets 1 / sqrt(2) of the top speed, so that both together cannot exceed it.
     share = np.array([0.6, 0.4])[None, :, None, None]
-    own = (2, 1, GROUPS, MEMBERS)
-    own_reach = rng.uniform(0.1, 0.6, own)
+    shape = (2, 1, GROUPS, MEMBERS)
+    member_reach = rng.uniform(0.1, 0.6, shape)
     return Paths(
         centre=rng.uniform(-25, 25, (2, GROUPS, 1)),
         reach=reach,
         turn=share * top[:, None] / np.sqrt(2) / reach,
         phase=rng.uniform(0, 2 * np.pi, reach.shape),
-        own_reach=own_reach,
-        own_turn=rng.uniform(0.2, 1.0, own) * _SWERVE / np.sqrt(2) / own_reach,
-        own_phase=rng.uniform(0, 2 * np.pi, own),
+        member_reach=member_reach,
+        member_turn=rng.uniform(0.2, 1.0, shape) * _SWERVE / np.sqrt(2) / member_reach,
+        member_phase=rng.uniform(0, 2 * np.pi, shape),
     )
 
 
@@ -154,7 +154,7 @@ def _whereabouts(paths: Paths, group: Ints, hours: Floats) -> tuple[Floats, Floa
     pace = np.zeros_like(place)
     for reach, turn, phase in (
         (paths.reach, paths.turn, paths.phase),
-        (paths.own_reach, paths.own_turn, paths.own_phase),
+        (paths.member_reach, paths.member_turn, paths.member_phase),
     ):
         for term in range(reach.shape[1]):
             angle = turn[:, term, group] * hours + phase[:, term, group]

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -28,13 +29,13 @@ class _Listed(NamedTuple):
 class Homes(Source):
     """Homes for sale in no particular order: price, floor area, lot, bedrooms and bathrooms.
 
-    Whoever has more floor area has more of everything else, by and large. Rooms take few values,
-    so that many homes are equal in them.
+    All attributes rise with the floor area, on average. Numbers of rooms take few values, so many
+    homes are equal in them.
 
     Reference: Kontaki et al., TKDE 2012, section 9 (ZIL, five correlated attributes).
 
-    Deviations: drawn, not the listings of a web site. More is better in all five, the finest
-    homes are looked for; with ``price`` to be minimised they would not be correlated.
+    Deviations: drawn, not the listings of a web site. More is better in all five,
+    the price included: with ``price`` to be minimised they would not be correlated.
     """
 
     schema = pa.schema(
@@ -48,12 +49,12 @@ class Homes(Source):
         ]
     )
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         return pa.record_batch([places(number) + 1, *_homes(seed, number)], schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         homes = _homes(seed, number)
         per_foot: Floats = homes.price / homes.area
         return per_foot

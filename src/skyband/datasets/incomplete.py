@@ -1,4 +1,4 @@
-"""Incomplete streams: objects of which one attribute at a time is seen, each in its own stream."""
+"""Incomplete streams: each stream carries one attribute of the objects, and may miss objects."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, places
@@ -18,7 +19,7 @@ from skyband.order import Floats, Ints
 _TRIES = 8  # random picks before all candidates are looked at
 _START = int(np.datetime64("2009-11-02", "us").astype(np.int64))
 _APART = 1_000  # microseconds between rows
-_SEEDS = 1 << 32  # by which blocks are told apart
+_SEEDS = 1 << 32  # between the seeds of successive blocks
 
 
 class Sightings(NamedTuple):
@@ -32,7 +33,7 @@ class Sightings(NamedTuple):
 def sightings(
     rows: int, streams: int = 3, xi: float = 0.5, memory: int = 100, seed: int = 0
 ) -> Sightings:
-    """Streams that take turns; no object comes twice in one of them.
+    """Draw rows of streams that take turns; no object comes twice in one of them.
 
     With probability ``xi`` a stream repeats an object that is among the last ``memory`` of another
     stream and has not come in this one; otherwise, or if there is none, the object is new. Values
@@ -41,10 +42,10 @@ def sightings(
     Complexity: O(1) a row, in plain Python; memory for each object.
 
     Reference: Haghani et al., CIKM 2009, section 6.1.1. Deviations: the paper does not say which
-    values objects have, nor how streams alternate; these are ours.
+    values objects have, nor how streams alternate; both are our choice.
 
-    >>> found = sightings(6, streams=2, xi=1.0)
-    >>> found.stream.tolist(), found.id.tolist()
+    >>> rows = sightings(6, streams=2, xi=1.0)
+    >>> rows.stream.tolist(), rows.id.tolist()
     ([0, 1, 0, 1, 0, 1], [0, 0, 1, 1, 2, 2])
     """
     if not 0 <= xi <= 1:
@@ -56,42 +57,42 @@ def sightings(
             "write streams=3, memory=100",
         )
     chance = random.Random(seed)
-    id = np.empty(rows, np.int64)
+    ids = np.empty(rows, np.int64)
     recent: list[list[int]] = [[] for _ in range(streams)]
     came: list[int] = []  # per object: the streams in which it came, as bits
     for at in range(rows):
         stream = at % streams
-        found = -1
+        obj = -1
         if streams > 1 and chance.random() < xi:
-            found = _pick(chance, recent, came, stream)
-        if found < 0:
-            found = len(came)
+            obj = _pick(chance, recent, came, stream)
+        if obj < 0:
+            obj = len(came)
             came.append(0)
-        came[found] |= 1 << stream
+        came[obj] |= 1 << stream
         mine = recent[stream]
         if len(mine) < memory:
-            mine.append(found)
+            mine.append(obj)
         else:
-            mine[at // streams % memory] = found
-        id[at] = found
+            mine[at // streams % memory] = obj
+        ids[at] = obj
     value = np.random.default_rng(seed).random(rows)
-    return Sightings(id, np.arange(rows, dtype=np.int64) % streams, value)
+    return Sightings(ids, np.arange(rows, dtype=np.int64) % streams, value)
 
 
 def _pick(chance: random.Random, recent: list[list[int]], came: list[int], stream: int) -> int:
-    """A recent object of another stream that has not come in this one, -1 if there is none."""
+    """Pick a recent object of another stream that has not come in this one, -1 if there is none."""
     others = [one for at, one in enumerate(recent) if at != stream and one]
-    held = sum(map(len, others))
-    for _ in range(_TRIES if held else 0):
-        place = chance.randrange(held)
+    total = sum(map(len, others))
+    for _ in range(_TRIES if total else 0):
+        place = chance.randrange(total)
         for other in others:
             if place < len(other):
                 break
             place -= len(other)
-        found = other[place]
-        if not came[found] >> stream & 1:
-            return found
-    left = [found for other in others for found in other if not came[found] >> stream & 1]
+        obj = other[place]
+        if not came[obj] >> stream & 1:
+            return obj
+    left = [obj for other in others for obj in other if not came[obj] >> stream & 1]
     return chance.choice(left) if left else -1
 
 
@@ -116,31 +117,31 @@ class Seen(Source):
         self.xi = xi
         self.memory = memory
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
-        found = self._sightings(seed, number)
+        drawn = self._sightings(seed, number)
         place = places(number)
         columns = [
-            pa.array(found.id + number * BLOCK),
+            pa.array(drawn.id + number * BLOCK),
             pa.array(self.names).take(pa.array(place % len(self.names))),
-            pa.array(found.value),
+            pa.array(drawn.value),
             pa.array(_START + place * _APART, self.schema.field("ts").type),
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return self._sightings(seed, number).value
 
     def _sightings(self, seed: int, number: int) -> Sightings:
-        own = seed + number * _SEEDS
-        return sightings(BLOCK, len(self.names), self.xi, self.memory, own)
+        block_seed = seed + number * _SEEDS
+        return sightings(BLOCK, len(self.names), self.xi, self.memory, block_seed)
 
 
 @cache
 def sighted(streams: int = 3, xi: float = 0.5, memory: int = 100) -> Dataset:
-    """What :func:`sightings` gives, as rows of a stream of any length."""
-    sightings(0, streams, xi, memory)  # which refuses what makes no sense
+    """Return the rows of :func:`sightings` as a data set of any length."""
+    sightings(0, streams, xi, memory)  # raises for arguments that make no sense
     return Dataset(
         name="sightings",
         title="SIGHTINGS: objects in unsynchronised streams",

@@ -1,4 +1,4 @@
-"""Journeys: objects that pass some places, one after the other, among many others."""
+"""Journeys: objects that stop at some places, one after the other, many of them at once."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from skyband.order import Floats, Ints
 
 
 class Stops(NamedTuple):
-    """A block of stops in order of time: whose they are, and which of the journey's.
+    """A block of stops in order of time: the journey of each, and its place among the drawn stops.
 
-    ``journey`` numbers journeys from 0; one that passes the end of the block goes on at its
-    beginning as another one, with a number of its own. ``drawn`` is the place of a stop in what
-    was drawn: by journey, and then by time.
+    ``journey`` numbers journeys from 0; one that passes the end of the block continues at its
+    beginning as a new one, with another number. Drawn stops, which ``drawn`` indexes, are sorted by
+    journey, and then by time.
     """
 
     journey: Ints
@@ -23,7 +23,7 @@ class Stops(NamedTuple):
 
 
 def begun(stops: Ints) -> Ints:
-    """As many journeys as fill a block: the one of each stop, given how many stops each has.
+    """Return the journey of each stop of a block, given the number of stops of each journey.
 
     ``stops`` must be enough for a block; the last journey may be cut short.
     """
@@ -31,17 +31,17 @@ def begun(stops: Ints) -> Ints:
 
 
 def running(journey: Ints, gaps: Floats) -> Floats:
-    """Sums of the gaps from the beginning of each journey up to each stop, the first left out."""
+    """Sum the gaps from the beginning of each journey up to each stop, without its first gap."""
     first = np.flatnonzero(np.diff(journey, prepend=-1))
     since = np.cumsum(gaps)
-    found: Floats = since - np.repeat(since[first], np.diff(first, append=len(journey)))
-    return found
+    sums: Floats = since - np.repeat(since[first], np.diff(first, append=len(journey)))
+    return sums
 
 
 def in_time(journey: Ints, start: Floats, since: Floats, length: float) -> Stops:
-    """Put stops in order: ``since`` seconds after the ``start`` of their journey.
+    """Sort stops by time: each is ``since`` seconds after the ``start`` of its journey.
 
-    So many seconds, ``length``, a block lasts. Who is there at its beginning came before it.
+    A block lasts ``length`` seconds; stops after its end are moved to its beginning.
     """
     moment = start[journey] + since
     order = np.argsort(moment % length, kind="stable")

@@ -1,4 +1,4 @@
-"""NETWORK: what the computers of a campus do, a few of which attack others."""
+"""NETWORK: traffic of the computers of a campus, a few of which attack others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import DAY, HOUR, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -24,7 +25,7 @@ _STRIDE = 389  # in which order computers report; odd, so each has its turn
 
 
 def busy(seconds: Floats) -> Floats:
-    """How much goes on so many seconds after midnight, from 0.4 at four to 1.6 twelve hours on."""
+    """Relative load, given seconds after midnight: from 0.4 at four to 1.6 twelve hours later."""
     wave: Floats = 1 - 0.6 * np.cos((seconds - 4 * HOUR) * (2 * np.pi / DAY))
     return wave
 
@@ -56,7 +57,7 @@ class Network(Source):
     Bandwidth is in megabits a second. All three have heavy tails and follow the day; servers have
     many connections to not so many destinations. Now and then a computer attacks for a minute or
     so: thousands of connections, each to another destination. ``attack`` is 1 in its reports, so
-    that whoever looks for attackers can see how many were found.
+    that a query for attackers can be checked.
 
     Invariants: (1) a computer reports once in 1,024 rows; (2) there are at least as many
     connections as destinations, and at least one.
@@ -76,8 +77,8 @@ class Network(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         reports = _reports(seed, number, rate)
         columns = [
             pa.array(reports.times, self.schema.field("ts").type),
@@ -89,8 +90,8 @@ class Network(Source):
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return _reports(seed, number, "even").bandwidth
 
 
@@ -134,13 +135,13 @@ def _reports(seed: int, number: int, rate: Rate) -> _Reports:
 
 
 def _attacks(rng: np.random.Generator, computer: Ints) -> Bools:
-    """Which reports are those of an attacker; no attack passes the end of its block."""
+    """Mark the reports of attackers; no attack passes the end of its block."""
     attackers = rng.integers(SERVERS, COMPUTERS, ATTACKS)
     starts = rng.integers(0, BLOCK - ATTACK, ATTACKS)
-    found = np.zeros(BLOCK, np.bool_)
+    attacked = np.zeros(BLOCK, np.bool_)
     for attacker, start in zip(attackers.tolist(), starts.tolist(), strict=True):
-        found[start : start + ATTACK] |= computer[start : start + ATTACK] == attacker
-    return found
+        attacked[start : start + ATTACK] |= computer[start : start + ATTACK] == attacker
+    return attacked
 
 
 NETWORK = Dataset(

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -59,13 +60,13 @@ class Planet(Source):
         ]
     )
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         seen, x, y, z = _observations(seed, number)
         return pa.record_batch([places(number) + 1, seen + 1, x, y, z], schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         _, x, y, z = _observations(seed, number)
         distance: Floats = np.sqrt((x - 1) * (x - 1) + y * y + z * z)
         return distance

@@ -1,4 +1,4 @@
-"""IND, ANT, COR: the points on which dominance is studied, in as many dimensions as wanted."""
+"""IND, ANT, COR: the usual points of studies of dominance, of one to eight dimensions."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -16,9 +17,9 @@ from skyband.errors import QueryError
 from skyband.order import Floats
 
 MOST = 8
-"""Dimensions at most."""
+"""The largest number of dimensions."""
 USUAL = 4
-"""Dimensions if nothing is said."""
+"""Dimensions by default."""
 
 _PLANES = 1 / 24  # spread of anticorrelated points about the middle plane
 _DIAGONAL = 1 / 6  # spread of correlated points about the diagonal, of the way to the border
@@ -29,26 +30,26 @@ def _independent(rng: np.random.Generator, width: int) -> Floats:
 
 
 def _anticorrelated(rng: np.random.Generator, width: int) -> Floats:
-    """Planes across the diagonal, nearly all the middle one; anywhere on the plane."""
+    """Points anywhere on planes across the diagonal, nearly all of them close to the middle."""
     plane = 0.5 + _PLANES * rng.standard_normal(BLOCK)
     return _across(plane, rng.uniform(-1.0, 1.0, (BLOCK, width)))
 
 
 def _correlated(rng: np.random.Generator, width: int) -> Floats:
-    """Planes across the diagonal, the middle ones more often; near the diagonal on the plane."""
+    """Points near the diagonal on planes across it, more often planes close to the middle."""
     plane = rng.random((BLOCK, width)).mean(axis=1)
     return _across(plane, _DIAGONAL * rng.standard_normal((BLOCK, width)))
 
 
 def _across(plane: Floats, moves: Floats) -> Floats:
-    """Points of planes: each move takes from one coordinate what it gives to the next."""
+    """Points on planes: a move adds to one coordinate and takes as much from the next."""
     moves = moves * np.minimum(plane, 1 - plane)[:, None]
     points: Floats = plane[:, None] + moves - np.roll(moves, 1, axis=1)
     return points
 
 
 class _Kind(NamedTuple):
-    """A way to draw points: the number of its stream, words, candidates of a block."""
+    """A way to draw points: its stream number, title and description, candidates of a block."""
 
     stream: int
     title: str
@@ -81,10 +82,10 @@ NAMES = tuple(_KINDS)
 
 
 class Skyline(Source):
-    """Points of the unit cube, drawn one independently of the other.
+    """Points of the unit cube, drawn independently.
 
-    Invariants: (1) all coordinates lie in [0, 1]; (2) points are those of the first candidates
-    that do, so their distribution is that of candidates inside the cube.
+    Invariants: (1) all coordinates lie in [0, 1]; (2) candidates outside the cube are skipped, so
+    the distribution is that of candidates inside it.
 
     Complexity: O(width) a point, times the candidates per point: 1 (IND), below 2 (COR), about 2
     to 10 (ANT, two to eight dimensions).
@@ -99,13 +100,13 @@ class Skyline(Source):
         self.names = [f"x{at}" for at in range(1, width + 1)]
         self.schema = pa.schema([("t", pa.int64()), *((name, pa.float64()) for name in self.names)])
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         columns = np.ascontiguousarray(self._points(seed, number).T)
         return pa.record_batch([places(number) + 1, *columns], schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         columns = self._points(seed, number).T
         total: Floats = columns[0].copy()
         for column in columns[1:]:
@@ -114,19 +115,19 @@ class Skyline(Source):
 
     def _points(self, seed: int, number: int) -> Floats:
         rng = generator(seed, self.kind.stream, number)
-        found: list[Floats] = []
+        parts: list[Floats] = []
         missing = BLOCK
         while missing > 0:
             points = self.kind.draw(rng, len(self.names))
             inside = points[((points >= 0) & (points <= 1)).all(axis=1)]
-            found.append(inside[:missing])
+            parts.append(inside[:missing])
             missing -= len(inside)
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
 
 @cache
 def skyline(name: str, width: int = USUAL) -> Dataset:
-    """Points of one kind, with so many attributes ``x1``, ``x2``, ..., all to be minimised."""
+    """Return points of one kind with ``width`` attributes ``x1``, ..., all to be minimised."""
     if isinstance(width, bool) or not isinstance(width, int) or not 1 <= width <= MOST:
         raise QueryError(
             f"dimensions is {width!r}", f"a whole number from 1 to {MOST}", f"write {USUAL}"

@@ -1,4 +1,4 @@
-"""A data set: what it is called, what it scores by, and where its rows come from."""
+"""A data set: its name, its score expression, and the source of its rows."""
 
 from __future__ import annotations
 
@@ -25,30 +25,33 @@ class Source(ABC):
     rated: ClassVar[bool] = False  # whether arrivals follow a rate that can be made bursty
 
     def length(self) -> int | None:
-        """Rows there are; None for an endless stream.
+        """Return the number of rows, None for an endless stream.
 
-        Raises :class:`DataError` if the rows cannot be had.
+        Raises :class:`DataError` if the rows cannot be read.
         """
         return None
 
     @abstractmethod
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
+        """Return all columns of a block."""
 
     @abstractmethod
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block at an even rate, without the cost of its other columns."""
+        """Return the scores of a block at an even rate, NaN where a row has none.
+
+        Cheaper than :meth:`block`: the other columns are not made where they are not needed.
+        """
 
 
 @dataclass(frozen=True)
 class Dataset:
     """A named stream that can be read again and again, in chunks of any size.
 
-    ``score`` is the score as an SQL expression over ``columns``, in words that DuckDB and Spark
-    share; ``time`` names the timestamp column by which the rows are sorted, None if there is none
-    (such streams are read with count windows). ``dimensions`` names the attributes by which points
-    of the stream dominate others, and which way is better; there are none if scores are all.
-    ``seen`` names, of incomplete streams, the columns of object, stream and value.
+    ``score`` is the score as an SQL expression over ``columns`` that DuckDB and Spark both know;
+    ``time`` names the timestamp column by which the rows are sorted, None if there is none (such
+    streams are read with count windows). ``dimensions`` names the attributes by which points
+    of the stream dominate others, and which direction is better; it is empty for streams that only
+    have scores. ``seen`` names the columns of object, stream and value of incomplete streams.
 
     Invariants: (1) a row depends on seed, rate and its place alone, not on ``chunk``, nor on
     ``rows``; (2) times never go back; (3) ``scores`` are what ``score`` gives over ``chunks`` at an

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from skyband.datasets.arrivals import DAY, HOUR, WEEK, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -41,7 +42,7 @@ _LARGEST = 5_000_000
 
 
 def activity(seconds: Floats) -> Floats:
-    """How busy the market is so many seconds after the open: a U, higher at the open."""
+    """Relative activity, given seconds after the open: a U, higher at the open."""
     part = seconds / SESSION
     shape: Floats = 0.7 + 1.6 * np.exp(-10 * part) + 1.1 * np.exp(-9 * (1 - part))
     return shape
@@ -68,7 +69,7 @@ class Trades(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What does not change about each symbol. ``draw`` holds symbols as often as they trade."""
+    """Constants of each symbol. ``draw`` holds each symbol as often as it trades."""
 
     log_price: Floats
     lot: Floats
@@ -85,7 +86,7 @@ class Stock(Source):
     Reference: Zhu et al., TKDE 29(6), 2017, section 6.1 (2,300 stocks, price times volume); Yang
     et al., EDBT 2011, section 6 (one day, 400 trades a second).
 
-    Deviations: the exchanges' own records are not public; these are drawn.
+    Deviations: the exchanges' records are not public; these are drawn.
     """
 
     schema = pa.schema(
@@ -100,8 +101,8 @@ class Stock(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         trades = _trades(seed, number, rate)
         columns = [
             pa.array(trades.times, self.schema.field("ts").type),
@@ -113,8 +114,8 @@ class Stock(Source):
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         trades = _trades(seed, number, "even")
         return trades.price * trades.volume
 
@@ -141,11 +142,11 @@ def _listing(seed: int) -> Listing:
 
 
 def _log_prices(seed: int, number: int) -> Floats:
-    """Of all symbols, when a block begins."""
+    """Return the logarithm of the price of each symbol when a block begins."""
     level = walks(seed, SYMBOLS + len(SECTORS), number)
     sector = np.arange(SYMBOLS) % len(SECTORS)
-    own, common = level[:SYMBOLS], level[SYMBOLS:][sector]
-    return _listing(seed).log_price + _MOVE * own + _SECTOR_MOVE * common
+    symbol_level, sector_level = level[:SYMBOLS], level[SYMBOLS:][sector]
+    return _listing(seed).log_price + _MOVE * symbol_level + _SECTOR_MOVE * sector_level
 
 
 def _trades(seed: int, number: int, rate: Rate) -> Trades:

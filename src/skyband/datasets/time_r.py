@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, places
@@ -26,12 +27,12 @@ class TimeR(Source):
 
     schema = pa.schema([("t", pa.int64()), ("score", pa.float64())])
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         return pa.record_batch([places(number) + 1, self.scores(seed, number)], schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         wave = _wave()
         first = (number * BLOCK + 1) % len(wave)
         head = wave[first : first + BLOCK]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import Rate
 from skyband.datasets.blocks import BLOCK, generator, places
@@ -23,12 +24,12 @@ class TimeU(Source):
 
     schema = pa.schema([("t", pa.int64()), ("score", pa.float64())])
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         return pa.record_batch([places(number) + 1, self.scores(seed, number)], schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return generator(seed, _STREAM, number).random(BLOCK)
 
 

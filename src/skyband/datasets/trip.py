@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import HOUR, SECOND, WEEK, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -32,17 +33,17 @@ _SPEED = _by_hour(_WEEKDAY_SPEED, _WEEKEND_SPEED)
 
 
 def _through_the_week(by_hour: Floats, seconds: Floats) -> Floats:
-    """An hourly curve at so many seconds after Monday, 00:00; each value holds at half past."""
+    """Interpolate a curve of values at half past each hour, given seconds after Monday, 00:00."""
     return np.interp(seconds, np.arange(len(by_hour)) * HOUR + HOUR / 2, by_hour, period=WEEK)
 
 
 def demand(seconds: Floats) -> Floats:
-    """How many trips begin, relatively, so many seconds after Monday, 00:00."""
+    """Relative number of trips that begin, given seconds after Monday, 00:00."""
     return _through_the_week(_TRIPS, seconds)
 
 
 def flow(seconds: Floats) -> Floats:
-    """Miles an hour of a usual trip so many seconds after Monday, 00:00."""
+    """Miles an hour of a usual trip, given seconds after Monday, 00:00."""
     return _through_the_week(_SPEED, seconds)
 
 
@@ -88,8 +89,8 @@ class Trip(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
         trips = _trips(seed, number, rate)
         moment = self.schema.field("pickup").type
         columns = [
@@ -101,8 +102,8 @@ class Trip(Source):
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         trips = _trips(seed, number, "even")
         return trips.distance / trips.duration
 

@@ -1,4 +1,4 @@
-"""Random walks that can be entered anywhere: the level at a step needs no step before it."""
+"""Random walks with random access: the level at a step does not need the steps before it."""
 
 from __future__ import annotations
 

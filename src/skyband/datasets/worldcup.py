@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from typing_extensions import override
 
 from skyband.datasets.arrivals import DAY, HOUR, SECOND, Clock, Rate
 from skyband.datasets.blocks import BLOCK, generator
@@ -26,13 +27,13 @@ _STREAM = 18
 _PAGES = 4  # of a visit, on average
 _PARTS = 7  # of a page: requests
 _READING = 30.0  # seconds from one page to the next
-_LOADING = 1.0  # seconds until a part of a page is asked for
+_LOADING = 1.0  # seconds until a part of a page is requested
 _HOME = 0.25  # of a visit's requests go to one server, the others to any
 _MILLISECOND = 1_000
 
 
 def interest(seconds: Floats) -> Floats:
-    """How busy the site is so many seconds after midnight: by day, and around matches."""
+    """Relative load, given seconds after midnight: higher by day and around matches."""
     wave = 1 - 0.5 * np.cos((seconds - 3 * HOUR) * (2 * np.pi / DAY))
     for start in MATCHES:
         passed = (seconds - start * HOUR) / HOUR
@@ -63,8 +64,8 @@ class Requests(NamedTuple):
 class WorldCup(Source):
     """Requests of clients to eight servers, 160 a second on average: who, where, how many bytes.
 
-    A client comes for a visit: some pages, each of which is a handful of requests within seconds.
-    Few clients (behind which stand whole companies) visit often. Sizes are log-normal with a
+    A visit of a client is a number of pages, each of them some requests within seconds. A small
+    share of the clients (proxies of whole companies) visits often. Sizes are log-normal with a
     Pareto tail. A quarter of a visit's requests go to one server, the others to any.
 
     Reference: Haghani et al., CIKM 2009, section 6.1.1 (WorldCup98: client, server and size of
@@ -84,19 +85,19 @@ class WorldCup(Source):
     )
     rated = True
 
+    @override
     def block(self, seed: int, number: int, rate: Rate) -> pa.RecordBatch:
-        """All columns of a block."""
-        found = requests(seed, number, rate)
+        block = requests(seed, number, rate)
         columns = [
-            pa.array(found.times, self.schema.field("ts").type),
-            pa.array(found.client),
-            pa.array(servers()).take(pa.array(found.server)),
-            pa.array(found.bytes),
+            pa.array(block.times, self.schema.field("ts").type),
+            pa.array(block.client),
+            pa.array(servers()).take(pa.array(block.server)),
+            pa.array(block.bytes),
         ]
         return pa.record_batch(columns, schema=self.schema)
 
+    @override
     def scores(self, seed: int, number: int) -> Floats:
-        """The scores of a block."""
         return requests(seed, number, "even").bytes.astype(np.float64)
 
 
@@ -119,7 +120,7 @@ def requests(seed: int, number: int, rate: Rate = "even") -> Requests:
     reading = running(of, rng.exponential(_READING, len(of)))
     since = reading[page] + rng.exponential(_LOADING, BLOCK)
     at = in_time(visit, rng.uniform(0, length, visits), since, length)
-    whose = visit[at.drawn]  # also of those who go on at the beginning of the block
+    whose = visit[at.drawn]  # also of visits that continue at the beginning of the block
     client = (CLIENTS ** rng.random(visits)).astype(np.int64)
     home = rng.integers(0, SERVERS, visits)[whose]
     server = np.where(rng.random(BLOCK) < _HOME, home, rng.integers(0, SERVERS, BLOCK))
@@ -128,12 +129,12 @@ def requests(seed: int, number: int, rate: Rate = "even") -> Requests:
 
 
 def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -> Sightings:
-    """Bytes that clients were sent, added up in chunks of time: ``rows`` values from 0 to 1.
+    """Add up the bytes sent to clients in chunks of time; return ``rows`` values from 0 to 1.
 
     Each of the first ``servers`` servers is a stream. It adds up the requests of each client in
     chunks of ``delta_ms`` milliseconds, and sends the sums when a chunk is over. A client that
-    comes again in a stream is another object from then on, in all streams; so no object comes
-    twice in one of them.
+    comes again in a stream is a new object from then on, in all streams; so no object comes twice
+    in one of them.
 
     Complexity: O(log n) a request; space for all requests.
 
@@ -142,8 +143,8 @@ def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -
     bytes, 1 for a million of them or more: as shares of the largest sum most values would be next
     to nothing. Rows of a chunk stand by the time of their last request.
 
-    >>> found = chunked(1_000, servers=3)
-    >>> len(found.id), sorted(set(found.stream.tolist()))
+    >>> rows = chunked(1_000, servers=3)
+    >>> len(rows.id), sorted(set(rows.stream.tolist()))
     (1000, [0, 1, 2])
     """
     if rows < 0 or not 1 <= servers <= SERVERS or delta_ms < 1:
@@ -166,36 +167,36 @@ def chunked(rows: int, servers: int = 2, delta_ms: int = 5_000, seed: int = 0) -
     return Sightings(_broken(chunks.client, chunks.server), chunks.server, value)
 
 
-def _added_up(found: Requests, length: int) -> Requests:
-    """Sums per chunk, client and server, of chunks that are over, by chunk and last request."""
-    chunk = found.times // length
+def _added_up(rows: Requests, length: int) -> Requests:
+    """Sum bytes per chunk, client and server; ended chunks only, by chunk and last request."""
+    chunk = rows.times // length
     over = chunk < chunk[-1] if len(chunk) else chunk < 0
-    who = found.client[over] * SERVERS + found.server[over]
+    who = rows.client[over] * SERVERS + rows.server[over]
     order = np.lexsort((who, chunk[over]))
     who, chunk = who[order], chunk[over][order]
     first = np.flatnonzero((np.diff(who, prepend=-1) != 0) | (np.diff(chunk, prepend=-1) != 0))
     if not len(first):
-        return Requests(*(column[:0] for column in found))
+        return Requests(*(column[:0] for column in rows))
     last = np.append(first[1:], len(who)) - 1
-    moment = found.times[over][order][last]
+    moment = rows.times[over][order][last]
     by_time = np.argsort(moment, kind="stable")
     client, server = np.divmod(who[first], SERVERS)
-    total = np.add.reduceat(found.bytes[over][order], first)
+    total = np.add.reduceat(rows.bytes[over][order], first)
     return Requests(moment[by_time], client[by_time], server[by_time], total[by_time])
 
 
 def _broken(client: Ints, server: Ints) -> Ints:
-    """Objects from 0 on: another one whenever a client comes again in a stream."""
+    """Number objects from 0: a client that comes again in a stream is a new object."""
     alias: dict[int, tuple[int, int]] = {}  # by client: its object, and the streams, as bits
-    found = np.empty(len(client), np.int64)
+    ids = np.empty(len(client), np.int64)
     objects = 0
     for at, (who, bit) in enumerate(zip(client.tolist(), (1 << server).tolist(), strict=True)):
         number, came = alias.get(who, (-1, bit))
         if came & bit:
             number, came, objects = objects, 0, objects + 1
         alias[who] = (number, came | bit)
-        found[at] = number
-    return found
+        ids[at] = number
+    return ids
 
 
 WORLDCUP = Dataset(

@@ -45,7 +45,7 @@ def write(
     part = target.with_name(f"{target.name}.part")
     written = 0
     try:
-        with part.open("wb") as file, form(file, dataset.schema) as out:
+        with part.open("wb") as raw, form(raw, dataset.schema) as out:
             for batch in chunks:
                 out.write_batch(batch)
                 written += batch.num_rows
@@ -65,8 +65,8 @@ class JsonLines:
     characters: no data set has any.
     """
 
-    def __init__(self, file: Any, schema: pa.Schema) -> None:
-        self._file = file
+    def __init__(self, target: Any, schema: pa.Schema) -> None:
+        self._target = target
         self._schema = schema
 
     def __enter__(self) -> JsonLines:
@@ -87,14 +87,14 @@ class JsonLines:
             parts.append(f'{"," if place else "{"}"{field.name}":')
             parts.append(_as_json(batch.column(place)))
         lines = pc.binary_join_element_wise(*parts, "}\n", "")
-        self._file.write(_text(lines))
+        self._target.write(_text(lines))
 
 
 def _as_json(column: pa.Array) -> pa.Array:
     """Each value of a column as JSON text."""
     text = column.cast(pa.string())
     if pa.types.is_floating(column.type):
-        # JSON has no word for NaN and the infinities.
+        # JSON has no NaN and no infinities.
         text = pc.if_else(pc.is_finite(column), text, pa.scalar(None, pa.string()))
     elif pa.types.is_timestamp(column.type):
         text = pc.replace_substring(text, " ", "T")
@@ -105,7 +105,7 @@ def _as_json(column: pa.Array) -> pa.Array:
 
 
 def _text(lines: pa.Array) -> pa.Buffer:
-    """The values of a string array, one after the other, as they lie in memory."""
+    """Return the memory of a string array, which holds its values one after the other."""
     offsets = pa.Array.from_buffers(
         pa.int32(), len(lines) + 1, [None, lines.buffers()[1]], offset=lines.offset
     )
