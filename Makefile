@@ -30,8 +30,7 @@ test: setup lint ## everything: lint, the suite compiled, the kernels interprete
 	$(BIN)/python -m tests.compiling
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
-		--cov=src/skyband/engine --cov=src/skyband/kernels \
-		--cov=src/skyband/topk --cov=src/skyband/workload \
+		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \
 		--cov=src/skyband/dominating --cov=src/skyband/incomplete --cov=src/skyband/totals \
 		--cov-report=term:skip-covered --cov-fail-under=95 \
 		tests/test_engine.py tests/test_grid.py tests/test_papers.py tests/test_partitions.py tests/test_properties.py \

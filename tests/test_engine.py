@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband import Monitor, TopK, last
+from skyband import (
+    DominatingMonitor,
+    Monitor,
+    TopK,
+    TopKDominating,
+    Workload,
+    WorkloadMonitor,
+    last,
+)
 from skyband.engine import pruning
 from skyband.engine.ids import Ids
 from skyband.engine.rows import Rows
@@ -248,8 +256,8 @@ def test_numpy_answers_small_streams_as_the_kernels_do(seed, emit, timed, restor
     wanted, named = pushed(Monitor(query, monitor.plan.algorithm), columns, pieces)
     assert answered.equals(wanted)
     assert monitor.dropped == named.dropped
-    assert monitor.counters() == named.counters()  # as if it had been there from the start
     assert monitor.algorithm.name == monitor.plan.algorithm
+    assert monitor.counters() == named.counters()  # as if it had been there from the start
 
 
 def test_numpy_answers_by_weights_and_hands_attributes_over():
@@ -271,3 +279,43 @@ def test_large_work_is_not_left_to_numpy():
     monitor = Monitor(TopK(k=10, window=last(count=100_000, slide=10)))
     monitor.push(np.random.default_rng(0).random(100_000))
     assert monitor._algorithm.name == "sap"
+
+
+def test_many_scores_wait_in_their_order_across_a_snapshot():
+    names = [f"s{number}" for number in range(12)]
+    query = TopK(k=1, window=last(time=10))
+    workload = Workload(dict.fromkeys(names, query), by={name: name for name in names})
+    monitor = WorkloadMonitor(workload)
+    monitor.push({name: [float(at)] for at, name in enumerate(names)}, times=[3])
+    again = WorkloadMonitor.restore(monitor.snapshot())
+    assert {name: window.score.tolist() for name, window in again.finish()} == {
+        name: [float(at)] for at, name in enumerate(names)
+    }
+
+
+def test_many_small_parts_are_joined_while_they_wait():
+    waiting = Waiting(Panes(10, 10), 5)
+    for at in range(3_000):
+        one = np.array([at])
+        waiting.add(Rows(one.astype(float), one, one), True)
+        waiting.settle()
+    assert len(waiting) == 3_000
+    assert len(waiting._parts) < 20
+    assert waiting.release(2_000).time.tolist() == list(range(2_000))
+
+
+def test_what_numpy_remembers_is_bounded():
+    monitor = Monitor(TopK(k=1, window=last(count=100, slide=50)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plain, "_ROWS", 1_000)
+        for _ in range(20):
+            monitor.push(np.arange(100.0))
+    assert monitor._algorithm.name != "plain"
+    assert monitor.state_bytes() < 100_000
+
+
+def test_no_window_has_the_columns_that_windows_have():
+    query = TopKDominating(2, [("x", "min")], last(count=4))
+    monitor = DominatingMonitor(query, "ahba")
+    tables = [monitor.push(np.arange(8.0).reshape(-1, 1)).to_arrow(), monitor.finish().to_arrow()]
+    assert tables[0].schema == tables[1].schema

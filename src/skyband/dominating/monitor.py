@@ -148,7 +148,7 @@ class DominatingMonitor(BaseMonitor[TopKDominating]):
                 f"{self.plan.algorithm} with {self.arrived:,} rows", "bfa before any row", "push()"
             )
         algorithm.begin(points * np.array(self.query.signs), scores)
-        self._inlet.arrived = len(points)
+        self._inlet.begin_at(len(points))
 
     def _rows(self, points: Any) -> tuple[Rows, Bools | None]:
         """Points with less being better; a score of 0, or NaN where an attribute is missing."""
@@ -186,14 +186,26 @@ class DominatingMonitor(BaseMonitor[TopKDominating]):
         assert isinstance(self._algorithm, WindowAlgorithm)
         self._algorithm.take_over(before)
 
+    @property
+    def _says_exact(self) -> bool:
+        """Whether windows say if they are exact."""
+        return self.load is not None or self.plan.algorithm in APPROXIMATE
+
     @override
     def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
-        approximate = self.plan.algorithm in APPROXIMATE
-        if self.load is None and not approximate:
+        if not self._says_exact:
             return ranked
         assert isinstance(self._algorithm, WindowAlgorithm)
         accuracy = self._algorithm.accuracies(steps)[steps.emit]
-        return replace(ranked, exact=np.full(len(ranked), not approximate), accuracy=accuracy)
+        exact = np.full(len(ranked), self.plan.algorithm not in APPROXIMATE)
+        return replace(ranked, exact=exact, accuracy=accuracy)
+
+    @override
+    def _nothing(self) -> Ranked:
+        nothing = super()._nothing()
+        if not self._says_exact:
+            return nothing
+        return replace(nothing, exact=np.empty(0, np.bool_), accuracy=np.empty(0))
 
 
 def _columns(points: Any, names: tuple[str, ...]) -> list[Any]:

@@ -58,6 +58,9 @@ class Family(Generic[Q]):
     build: Callable[[Plan, Setting, Q], Algorithm]
     ties: TieBreakers = by_id
 
+    def __post_init__(self) -> None:
+        assert not self.prunes or self.ties is by_id, "the best of a pane are found by (time, id)"
+
     def check(self, query: Any) -> Q:
         """The query, if it is one of this family."""
         if not isinstance(query, self.query):

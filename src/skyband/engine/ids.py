@@ -82,7 +82,7 @@ class Ids:
             return
         count = len(self._batch[0])
         if kept is not None and len(self) + count > self._worth_pruning:
-            self._forget(kept())
+            self.forget(kept())
             return
         if kept is None:
             self._first = min(max(self._first, first), self._last + count)
@@ -100,9 +100,6 @@ class Ids:
 
     def forget(self, kept: Ints) -> None:
         """Forget all objects but these (ascending numbers)."""
-        self._forget(kept)
-
-    def _forget(self, kept: Ints) -> None:
         ids, times = self.lookup(kept)
         self._last += len(self._batch[0]) if self._batch else 0
         self._batch = []
@@ -115,7 +112,7 @@ class Ids:
         """Let the ring hold so many rows, a power of two; give back what is much too large."""
         size = self._recent.shape[1]
         wanted = max(_ROOM, 1 << (count - 1).bit_length()) if count else _ROOM
-        if wanted <= size <= 8 * wanted:
+        if wanted <= size <= 64 * wanted:
             return
         ring = np.empty((self._width, wanted), np.int64)
         seq = np.arange(self._first, self._last, dtype=np.int64)

@@ -40,6 +40,14 @@ class Inlet:
         offset = window.offset if isinstance(window, TimeWindow) else 0
         self.waiting = Waiting(Panes(window.size, window.slide, offset), pruned_to, ties)
 
+    def begin_at(self, arrived: int) -> None:
+        """Begin as if so many rows had arrived."""
+        self.arrived = arrived
+
+    def prune_to(self, panes: Panes, k: int | None) -> None:
+        """Let only the k best rows of each pane wait, from now on; None: all rows."""
+        self.waiting.panes, self.waiting.k = panes, k
+
     def check_counted(self, times: Any, watermark: Any) -> None:
         """Refuse times where rows are counted."""
         if times is not None or watermark is not None:

@@ -71,8 +71,8 @@ class BaseMonitor(ABC, Generic[Q]):
         self._algorithm = self._new_algorithm()
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
-        told_by_engine = query.emit == "changes" and family.changes != "kernel"
-        self._changes = Changes(by_place=family.changes == "id") if told_by_engine else None
+        compares = query.emit == "changes" and family.changes != "kernel"
+        self._changes = Changes(by_place=family.changes == "id") if compares else None
 
     def _ties(self) -> Any:
         """How rows of equal time follow each other."""
@@ -126,7 +126,7 @@ class BaseMonitor(ABC, Generic[Q]):
         Time windows only; a count window that is not complete is never answered.
         """
         if self._counted:
-            return Ranked.empty(self.query.window, self.query.emit == "changes")
+            return self._nothing()
         return self._close(FOREVER)
 
     def _take(self, rows: Rows, null: Bools | None, times: Any, watermark: Any) -> Ranked:
@@ -183,13 +183,17 @@ class BaseMonitor(ABC, Generic[Q]):
         closed = panes.first_window(inlet.watermark.move(until)) - 1
         if self._steps.done is not None and closed <= self._steps.done:
             inlet.waiting.settle()
-            return Ranked.empty(self.query.window, self.query.emit == "changes")
+            return self._nothing()
         rows = inlet.waiting.release(panes.end(closed)) or self._no_rows()
         inlet.waiting.settle()
         assert rows.time is not None
         steps = self._steps.cut(rows.time, closed)
         self._before(rows, steps)
         return self._feed(rows, steps)
+
+    def _nothing(self) -> Ranked:
+        """No window at all, with the columns that windows have."""
+        return Ranked.empty(self.query.window, self.query.emit == "changes")
 
     def _no_rows(self) -> Rows:
         """An empty batch of a time window."""
@@ -300,7 +304,7 @@ class BaseMonitor(ABC, Generic[Q]):
 
     def counters(self) -> dict[str, float]:
         """Work counters of the algorithm, see :mod:`skyband.kernels.work`."""
-        return self.algorithm.counters()
+        return self._algorithm.counters()
 
     def state_bytes(self) -> int:
         """Bytes of memory that the algorithm's state occupies."""

@@ -29,16 +29,23 @@ def best_of_panes(rows: Rows, panes: Panes, k: int, in_sequence: bool) -> Rows:
     crowded = _CROWDED if in_sequence else _TO_SORT
     if (last - first + 1) * kinds * crowded * k > rows.size:
         return rows
+    from skyband.kernels.jit import first_use
     from skyband.kernels.pane_best import Candidates, choose, choose_in_order, chosen
 
     count = (last - first + 1) * kinds
     best = chosen(count, k)
-    candidates = Candidates(rows.score, time, ids)
-    if in_sequence:
-        choose_in_order(candidates, _bounds(time, panes, first, last), k, best)
-    else:
-        split = panes.lengths[0] if kinds == 2 else 0
-        choose(candidates, panes.end(first - 1), panes.slide, split, k, best)
+    # kernels are compiled for contiguous, writable arrays only: others are copied
+    candidates = Candidates(
+        np.require(rows.score, requirements=["C", "W"]),
+        np.require(time, requirements=["C", "W"]),
+        np.require(ids, requirements=["C", "W"]),
+    )
+    with first_use("pane"):
+        if in_sequence:
+            choose_in_order(candidates, _bounds(time, panes, first, last), k, best)
+        else:
+            split = panes.lengths[0] if kinds == 2 else 0
+            choose(candidates, panes.end(first - 1), panes.slide, split, k, best)
     slot = np.arange(2 * k, dtype=np.int64)
     return rows.take(np.sort(best.place[(slot < best.size[:, None]).ravel()]))
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from skyband.engine.pruning import best_of_panes
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved
+from skyband.engine.watermark import FOREVER
 from skyband.order import Bools, Ints, sequence
 from skyband.windows import Panes
 
 _MANY = 65_536  # waiting rows from which on pruning pays
-_NEVER = -(1 << 62)
 
 TieBreakers = Callable[[Rows], tuple[NDArray[Any], ...]]
 """The columns by which rows of equal time follow each other, the most significant first."""
@@ -47,7 +47,7 @@ class Waiting:
         self.panes = panes
         self.k = k
         self.ties = ties
-        self.pruned = _NEVER  # of rows before this time only the best of panes are left
+        self.pruned = -FOREVER  # of rows before this time only the best of panes are left
         self._parts: list[Rows] = []
         self._in_sequence = True  # whether the parts, one after the other, are in sequence
         self._borrowed = False  # whether the newest part is the caller's memory
@@ -65,16 +65,16 @@ class Waiting:
             return
         self._borrowed = True
         if not ordered:
-            rows = self._pruned_at_once(rows)
+            rows = self._noted(rows, False)  # before they are copied and sorted
         elif not self._ties_in_sequence(rows):
             rows, self._borrowed = self._with_ties_sorted(rows), False
         if self._in_sequence:
             self._in_sequence = ordered and self._follows(rows)
         self._parts.append(rows)
 
-    def _pruned_at_once(self, rows: Rows) -> Rows:
-        """Rows out of order, pruned before they are copied and sorted if that pays."""
-        pruned = self._pruned(rows, False)
+    def _noted(self, rows: Rows, in_sequence: bool) -> Rows:
+        """Rows that go on waiting, pruned; notes up to which time rows were dropped."""
+        pruned = self._pruned(rows, in_sequence)
         if pruned is not rows:
             assert rows.time is not None
             self.pruned = max(self.pruned, int(rows.time.max()) + 1)
@@ -119,14 +119,15 @@ class Waiting:
 
     def settle(self) -> None:
         """Copy what is still the caller's, and drop rows that cannot be answers if it pays."""
-        if self._borrowed and self._parts:
-            self._parts[-1] = self._parts[-1].copied()
+        parts = self._parts
+        if self._borrowed and parts:
+            parts[-1] = parts[-1].copied()
         self._borrowed = False
+        # small parts are joined with others of their size, so that there are never many
+        while len(parts) > 1 and parts[-2].size < min(2 * parts[-1].size, _MANY):
+            parts[-2:] = [Rows.joined(parts[-2:])]
         if self.k is not None and len(self) > self._worth_pruning:
-            rows = self.rows()
-            assert rows.time is not None
-            self.pruned = max(self.pruned, int(rows.time.max()) + 1)
-            rows = self._pruned(rows, self._in_sequence)
+            rows = self._noted(self.rows(), self._in_sequence)
             self._parts = [rows]
             self._worth_pruning = max(_MANY, 2 * rows.size)
 
@@ -205,6 +206,7 @@ class Waiting:
         rows = self.rows()
         columns = {f"column{at}": column for at, column in enumerate(rows.columns)}
         header = {
+            "columns": len(columns),
             "pruned": self.pruned,
             "in_sequence": self._in_sequence,
             "worth_pruning": self._worth_pruning,
@@ -216,11 +218,9 @@ class Waiting:
         self.pruned = header["pruned"]
         self._in_sequence = header["in_sequence"]
         self._worth_pruning = header["worth_pruning"]
-        columns = sorted(name for name in arrays if name.startswith("column"))
-        rows = Rows(
-            arrays["score"], arrays["id"], arrays["time"], tuple(arrays[name] for name in columns)
-        )
-        self._parts = [rows] if rows.size or columns else []
+        columns = tuple(arrays[f"column{at}"] for at in range(header["columns"]))
+        rows = Rows(arrays["score"], arrays["id"], arrays["time"], columns)
+        self._parts = [rows] if rows.size else []
 
 
 _NONE: Ints = np.empty(0, np.int64)

@@ -85,19 +85,22 @@ class Monitor(BaseMonitor[TopK]):
         options: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        # whether the planner may still choose, by the scores that come
-        self._undecided = algorithm == "auto" and not options
+        self._begins_plain = algorithm == "auto" and not options
         super().__init__(query, algorithm, options=options, **settings)
-        self._undecided &= self._counted
+        # whether the planner may still choose, by the scores that come
+        self._undecided = self._begins_plain and self._counted
 
     @override
     def _new_algorithm(self) -> Algorithm:
-        return Plain(self._setting()) if self._undecided else super()._new_algorithm()
+        return Plain(self._setting()) if self._begins_plain else super()._new_algorithm()
 
     @property
     @override
     def algorithm(self) -> Algorithm:
-        """The algorithm at work; one that was planned but not needed so far is set to work."""
+        """The planned algorithm; if NumPy has answered so far, it takes over now.
+
+        That may compile kernels: :attr:`plan` names the algorithm without doing so.
+        """
         if isinstance(self._algorithm, Plain):
             self._compile()
         return self._algorithm

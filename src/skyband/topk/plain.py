@@ -21,7 +21,7 @@ from skyband.order import Floats, Ints
 
 _NANOSECONDS = 2e8  # of work that NumPy may take before compiled kernels take over
 _PER_PUSH, _PER_WINDOW, _PER_ROW = 30_000.0, 30_000.0, 8.0  # what work takes, roughly
-_ROWS = 1 << 18  # rows that are remembered at most
+_ROWS = 1 << 16  # rows that are remembered, or four windows if that is more
 
 
 class Plain(Algorithm):
@@ -30,8 +30,8 @@ class Plain(Algorithm):
     It is what ``algorithm="auto"`` begins with. Before the work becomes worth compiling for,
     :meth:`replay` lets the planned algorithm take over, as if it had been there from the start.
 
-    Complexity: O(n + k log k) per slide, space O(rows pushed); both bounded by
-    :meth:`can_afford`.
+    Complexity: O(n + k log k) per slide, space O(rows pushed); :meth:`can_afford` bounds both, by a
+    fifth of a second and by some windows.
     """
 
     name = "plain"
@@ -53,7 +53,9 @@ class Plain(Algorithm):
 
     def can_afford(self, rows: Rows, steps: Steps) -> bool:
         """Whether this batch, too, is small enough to be answered here."""
-        return self._size + rows.size <= _ROWS and self._spent + _cost(rows, steps) <= _NANOSECONDS
+        alive = int((steps.base + steps.stop - steps.first).max(initial=0))
+        few = self._size + rows.size <= max(_ROWS, 4 * alive)
+        return few and self._spent + _cost(rows, steps) <= _NANOSECONDS
 
     def replay(self, algorithm: Algorithm) -> None:
         """Let another algorithm take in what was pushed so far; its answers were given."""
@@ -67,7 +69,7 @@ class Plain(Algorithm):
     @override
     def push(self, rows: Rows, steps: Steps) -> Out:
         self._spent += _cost(rows, steps)
-        self._remember(rows.copied()._replace(id=None, time=None), steps)
+        self._remember(rows._replace(id=None, time=None).copied(), steps)
         emitted, base = np.flatnonzero(steps.emit), int(steps.base[0])
         windows = [self._best(int(steps.first[at]), base + int(steps.stop[at])) for at in emitted]
         self._first = max(self._first, int(steps.first[-1]) if len(steps.first) else 0)
@@ -132,7 +134,9 @@ class Plain(Algorithm):
 
     @override
     def state_bytes(self) -> int:
-        return sum(rows.score.nbytes for rows, _ in self._pushes) + self._score.nbytes
+        columns = [column for rows, _ in self._pushes for column in (rows.score, *rows.columns)]
+        steps = [array for _, steps in self._pushes for array in steps]
+        return sum(array.nbytes for array in (*columns, *steps, self._score))
 
     @override
     def check_invariants(self, alive: Mapping[int, float]) -> None:

@@ -102,15 +102,14 @@ class WorkloadMonitor:
         By several scores more rows than the best by one of them may matter.
         """
         windows = [query.window for query in self.queries.values()]
-        waiting = self._inlet.waiting
-        waiting.k = None
         if not windows or self._counted or len(self.scores) > 1:
+            self._inlet.prune_to(self._inlet.waiting.panes, None)
             return
         first = getattr(windows[0], "offset", 0)
         lengths = [n for w in windows for n in (w.size, w.slide, getattr(w, "offset", 0) - first)]
         cell = math.gcd(*lengths)
-        waiting.panes = Panes(cell, cell, first)
-        waiting.k = max(query.k for query in self.queries.values())
+        k = max(query.k for query in self.queries.values())
+        self._inlet.prune_to(Panes(cell, cell, first), k)
 
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
         if self._free:
@@ -148,7 +147,8 @@ class WorkloadMonitor:
         """Add a query while the others go on; returns the bounds of its first window.
 
         Rows that no query needed are gone, so a query that comes late is answered from the first
-        window on that lies wholly ahead; None says that this is the very first.
+        window on that lies wholly ahead of the rows that were answered, or of which only the best
+        were kept while they wait; None says that this is the very first.
         """
         check_name(name)
         check_query(name, query)
