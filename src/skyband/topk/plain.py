@@ -21,7 +21,7 @@ from skyband.order import Floats, Ints
 
 _NANOSECONDS = 2e8  # of work that NumPy may take before compiled kernels take over
 _PER_PUSH, _PER_WINDOW, _PER_ROW = 30_000.0, 30_000.0, 8.0  # what work takes, roughly
-_ROWS = 1 << 16  # rows that are remembered, or four windows if that is more
+_ROWS = 1 << 16  # rows that are remembered at most
 
 
 class Plain(Algorithm):
@@ -31,7 +31,7 @@ class Plain(Algorithm):
     :meth:`replay` lets the planned algorithm take over, as if it had been there from the start.
 
     Complexity: O(n + k log k) per slide, space O(rows pushed); :meth:`can_afford` bounds both, by a
-    fifth of a second and by some windows.
+    fifth of a second and by 65,536 rows.
     """
 
     name = "plain"
@@ -53,9 +53,7 @@ class Plain(Algorithm):
 
     def can_afford(self, rows: Rows, steps: Steps) -> bool:
         """Whether this batch, too, is small enough to be answered here."""
-        alive = int((steps.base + steps.stop - steps.first).max(initial=0))
-        few = self._size + rows.size <= max(_ROWS, 4 * alive)
-        return few and self._spent + _cost(rows, steps) <= _NANOSECONDS
+        return self._size + rows.size <= _ROWS and self._spent + _cost(rows, steps) <= _NANOSECONDS
 
     def replay(self, algorithm: Algorithm) -> None:
         """Let another algorithm take in what was pushed so far; its answers were given."""
