@@ -24,7 +24,7 @@ from skyband import (
     last,
 )
 from skyband.dominating.panes import PaneCounts
-from skyband.spark.candidates import Lives
+from skyband.spark.state.candidates import Lives
 from skyband.topk import ALGORITHMS
 from skyband.workload import ALGORITHMS as STRUCTURES
 

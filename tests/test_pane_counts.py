@@ -9,7 +9,7 @@ import pytest
 
 from skyband.dominating.dominance_counts import dominated, dominators, index, kth_newest
 from skyband.dominating.panes import PaneCounts, undominated
-from skyband.spark.candidates import Lives
+from skyband.spark.state.candidates import Lives
 from tests.oracle import dominates, time_dominating
 
 

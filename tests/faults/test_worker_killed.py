@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.spark.processor import PaneProcessor
+from skyband.spark.state.processor import PaneProcessor
 from tests.faults.market import (
     SECOND,
     answers,
@@ -63,7 +63,9 @@ def test_a_query_outlives_its_workers(
     write(tmp_path / "source", [*cut(found, parts=3, seed=3), [later_than(found)]])
     graves = tmp_path / "graves"
     graves.mkdir()
-    monkeypatch.setattr(sys.modules["skyband.spark.top_k"], "PaneProcessor", deadly(str(graves)))
+    monkeypatch.setattr(
+        sys.modules["skyband.spark.families.top_k"], "PaneProcessor", deadly(str(graves))
+    )
     leaders = timed(spark, tmp_path / "source", window=f"{SIZE // SECOND} seconds")
     started(leaders, tmp_path).awaitTermination()
     assert len(list(graves.iterdir())) == 3

@@ -17,8 +17,9 @@ from pyspark.sql import SparkSession
 
 from skyband import Workload
 from skyband.errors import QueryError
-from skyband.spark import claim, drain, manifest, session, top_k_workload
+from skyband.spark import claim, drain, session, top_k_workload
 from skyband.spark.draining import drained
+from skyband.spark.jobs import checkpoint as manifest
 from tests import oracle
 from tests.faults.market import cut, micros, rows, trades, write
 from tests.faults.test_driver_killed import MOST, POINTS, ROOT, end

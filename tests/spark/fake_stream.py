@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pyspark.sql import Row
 from pyspark.sql.types import LongType, StringType
 
-from skyband.spark.candidates import Candidates, Lives
-from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
-from skyband.spark.processor import STATE, Kept, PaneProcessor
+from skyband.spark.axis import END_OF_ROWS, END_OF_TIME, Clock
+from skyband.spark.state.candidates import Candidates, Lives
+from skyband.spark.state.processor import STATE, Kept, PaneProcessor
 from tests.oracle import Answer, changes, ranks, time_windows
 from tests.spark.fake_handle import Store, check_layout, run_task
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, quarantined, session, top_k, top_k_incomplete
-from skyband.spark.health import batch_of
+from skyband.spark.jobs.progress import batch_of
 from tests import oracle
 from tests.oracle_incomplete import time_incomplete
 from tests.oracle_totals import time_totals

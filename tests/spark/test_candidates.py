@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.spark.candidates import Answer, Candidates, Lives, Pane
+from skyband.spark.state.candidates import Answer, Candidates, Lives, Pane
 
 
 def pane(number, *scores):

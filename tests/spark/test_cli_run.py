@@ -312,7 +312,7 @@ def test_a_batch_is_interrupted(
         counted.collect()
 
     put(tmp_path / "in", 0, 5)
-    monkeypatch.setattr("skyband.spark.sinks.write", endless)
+    monkeypatch.setattr("skyband.spark.jobs.sinks.write", endless)
     batch = job(tmp_path, sink={"format": "console"}, trigger="batch", checkpoint=None)
     ran = run("run", batch)
     assert ran.code == 143

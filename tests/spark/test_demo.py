@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from skyband.demo.trades import market
 from skyband.spark import top_k
-from skyband.spark.market import market
 
 SHORT = """
 import sys

@@ -13,14 +13,14 @@ from pyspark.sql.types import LongType, StringType
 from skyband import TopKDominating
 from skyband.dominating.panes import undominated
 from skyband.errors import SnapshotError
-from skyband.spark.candidates import Lives
-from skyband.spark.clock import Clock
-from skyband.spark.dominating import shards
-from skyband.spark.dominating.keyed import KeyedKept, KeyedProcessor
-from skyband.spark.dominating.ranking import Sums
-from skyband.spark.dominating.shards import ShardKept, ShardProcessor
-from skyband.spark.processor import STATE
-from skyband.spark.sharded.placing import hashed, shard_keys
+from skyband.spark.axis import Clock
+from skyband.spark.families.dominating import shards
+from skyband.spark.families.dominating.keyed import KeyedKept, KeyedProcessor
+from skyband.spark.families.dominating.ranking import Sums
+from skyband.spark.families.dominating.shards import ShardKept, ShardProcessor
+from skyband.spark.state.candidates import Lives
+from skyband.spark.state.processor import STATE
+from skyband.spark.state.shard_keys import hashed, shard_keys
 from skyband.windows import TimeWindow
 from tests.oracle import Answer, changes, ranks, time_dominating
 from tests.spark.fake_handle import Store, run_task

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skyband import IncompleteMonitor, TopKIncomplete, last
-from skyband.spark.incomplete.ranked_file import incomplete_windows
-from skyband.spark.ranked_file import Staged
+from skyband.spark.families.incomplete.file import incomplete_windows
+from skyband.spark.files import Staged
 
 pytestmark = pytest.mark.spark
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from skyband.datasets.cameras import CAMERAS
 from skyband.errors import QueryError
-from skyband.spark.job import IncompleteJob, load, words
+from skyband.spark.jobs.file import IncompleteJob, load, words
 from tests.command_line import Runner
 from tests.spark.test_incomplete import ASKED, STREAMS, expected, passages, values, whole, write
 

@@ -16,10 +16,10 @@ from rich.console import Console
 from skyband.cli import watching
 from skyband.cli.run import summary, title
 from skyband.errors import QueryError, SkybandError
-from skyband.spark import failures
-from skyband.spark.health import BOARD, Batch, Health, batch_of
-from skyband.spark.job import Job, load
-from skyband.spark.sinks import directory_per_batch
+from skyband.spark.jobs import failures
+from skyband.spark.jobs.file import Job, load
+from skyband.spark.jobs.progress import BOARD, Batch, Health, batch_of
+from skyband.spark.jobs.sinks import directory_per_batch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 

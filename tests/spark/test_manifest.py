@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from skyband.errors import QueryError, SnapshotError
-from skyband.spark import claim, drain, manifest, top_k
+from skyband.spark import claim, drain, top_k
+from skyband.spark.jobs import checkpoint as manifest
 
 pytestmark = pytest.mark.spark
 

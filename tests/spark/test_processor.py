@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from skyband.errors import SnapshotError
-from skyband.spark.processor import STATE, Kept, PaneProcessor
+from skyband.spark.state.processor import STATE, Kept, PaneProcessor
 from tests.spark.fake_handle import FakeHandle, Store, run_task
 from tests.spark.fake_stream import Stream, Watched, WatchedKept, any_stream, check, play
 

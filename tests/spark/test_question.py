@@ -225,11 +225,11 @@ def test_a_mistake_is_named_before_anything_runs(trades: DataFrame, mistake: str
     assert fix in error.fix
 
 
-@pytest.mark.parametrize("first", ["claim", "session", "running"])
+@pytest.mark.parametrize("first", ["claim", "session", "options"])
 def test_names_are_functions_whatever_was_imported_first(first: str) -> None:
     program = (
         f"import skyband.spark\nfrom skyband.spark import {first}\n"
-        "from skyband.spark import *\nimport skyband.spark.top_k\n"
+        "from skyband.spark import *\nimport skyband.spark.families.top_k\n"
         "assert all(map(callable, [claim, drain, quarantined, session, top_k]))\n"
         "assert all(callable(getattr(skyband.spark, name)) for name in skyband.spark.__all__)"
     )

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from skyband.errors import QueryError
 from skyband.spark import top_k
-from skyband.spark.hints import suggestion
-from skyband.spark.scores import FUNCTIONS, safe_score
+from skyband.spark.ansi_warnings import suggestion
+from skyband.spark.expressions import FUNCTIONS, safe_score
 
 COLUMNS = ["price", "volume", "ts", "side", "quote", "my col", "order", "r", "date"]
 

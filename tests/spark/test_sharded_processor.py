@@ -14,15 +14,16 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from skyband import TopKIncomplete
 from skyband.errors import SnapshotError
-from skyband.spark.candidates import Lives
-from skyband.spark.clock import Clock
-from skyband.spark.incomplete.engine import IncompleteEngine
-from skyband.spark.processor import STATE
-from skyband.spark.sharded import at_once, shard
-from skyband.spark.sharded.engine import made_up
-from skyband.spark.sharded.merging import best
-from skyband.spark.sharded.numbering import Numbers
-from skyband.spark.sharded.processor import ShardKept, ShardProcessor
+from skyband.spark.axis import Clock
+from skyband.spark.families.incomplete.engine import IncompleteEngine
+from skyband.spark.state import shard
+from skyband.spark.state import shard_batch as at_once
+from skyband.spark.state.candidates import Lives
+from skyband.spark.state.ids import Numbers
+from skyband.spark.state.merge import best
+from skyband.spark.state.processor import STATE
+from skyband.spark.state.shard_engine import made_up
+from skyband.spark.state.shard_state import ShardKept, ShardProcessor
 from tests.oracle import changes, ranks
 from tests.oracle_incomplete import time_incomplete
 from tests.spark.fake_handle import Store, run_task

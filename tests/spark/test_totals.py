@@ -16,10 +16,10 @@ from pyspark.sql import functions as F
 from skyband import TopKTotals, TotalsMonitor, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k
-from skyband.spark.totals.adding import cut_doubles
-from skyband.spark.totals.aggregate import aggregate
-from skyband.spark.totals.partials import BUCKET, SCORE, _bucket, _cut
-from skyband.spark.totals.pieces import Pieces, double_pieces
+from skyband.spark.families.totals.aggregate import aggregate
+from skyband.spark.families.totals.exact_parts import Pieces, double_pieces
+from skyband.spark.families.totals.partial_sums import cut_doubles
+from skyband.spark.families.totals.partials import BUCKET, SCORE, _bucket, _cut
 from skyband.totals.aggregate import parsed
 from tests.oracle_totals import exact_sum, time_totals
 from tests.spark import playing

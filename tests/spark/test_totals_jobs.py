@@ -11,7 +11,7 @@ import yaml
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
-from skyband.spark.job import TotalsJob, load, words
+from skyband.spark.jobs.file import TotalsJob, load, words
 from tests.command_line import Runner
 from tests.spark import playing
 from tests.spark.playing import SECOND

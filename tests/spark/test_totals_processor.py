@@ -23,17 +23,17 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import SnapshotError
-from skyband.spark.aggregation import AT, SCORE
-from skyband.spark.candidates import Lives
-from skyband.spark.clock import Clock
-from skyband.spark.processor import STATE
-from skyband.spark.sharded.merging import best
-from skyband.spark.totals import processor
-from skyband.spark.totals.adding import Adding, cut_doubles
-from skyband.spark.totals.blocks import packed
-from skyband.spark.totals.partials import EXACT
-from skyband.spark.totals.pieces import double_pieces, whole_pieces
-from skyband.spark.totals.processor import Remembered, TotalsKept, TotalsProcessor
+from skyband.spark.axis import Clock
+from skyband.spark.families.totals import processor
+from skyband.spark.families.totals.blocks import packed
+from skyband.spark.families.totals.exact_parts import double_pieces, whole_pieces
+from skyband.spark.families.totals.partial_sums import Adding, cut_doubles
+from skyband.spark.families.totals.partials import EXACT
+from skyband.spark.families.totals.processor import Remembered, TotalsKept, TotalsProcessor
+from skyband.spark.panes import AT, SCORE
+from skyband.spark.state.candidates import Lives
+from skyband.spark.state.merge import best
+from skyband.spark.state.processor import STATE
 from skyband.totals.query import BYS, TopKTotals
 from skyband.windows import TimeWindow
 from tests.oracle import changes, ranks

@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from skyband import TopK, Workload, WorkloadMonitor, last
 from skyband.errors import DataError, QueryError
-from skyband.spark import claim, drain, manifest, top_k_workload
+from skyband.spark import claim, drain, top_k_workload
+from skyband.spark.jobs import checkpoint as manifest
 from tests import oracle
 from tests.spark import playing
 from tests.spark.playing import SECOND

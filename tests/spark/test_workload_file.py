@@ -13,8 +13,8 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from skyband import TopK, Workload, WorkloadMonitor, last
-from skyband.spark.ranked_file import Staged
-from skyband.spark.workload.ranked_file import ranked_workload
+from skyband.spark.families.workload.file import ranked_workload
+from skyband.spark.files import Staged
 
 pytestmark = pytest.mark.spark
 

@@ -14,13 +14,13 @@ from pyspark.sql.types import LongType
 
 from skyband import TopK, Workload
 from skyband.errors import SnapshotError
-from skyband.spark.clock import END_OF_ROWS, END_OF_TIME, Clock
-from skyband.spark.processor import STATE
-from skyband.spark.workload import candidates
-from skyband.spark.workload.boundaries import Boundaries, Era, bounds_of, step_of
-from skyband.spark.workload.described import plain_query
-from skyband.spark.workload.processor import Asker, SharedKept, SharedProcessor
-from skyband.spark.workload.restart import Past
+from skyband.spark.axis import END_OF_ROWS, END_OF_TIME, Clock
+from skyband.spark.families.workload import candidates
+from skyband.spark.families.workload.boundaries import Boundaries, Era, bounds_of, step_of
+from skyband.spark.families.workload.manifest_codec import plain_query
+from skyband.spark.families.workload.processor import Asker, SharedKept, SharedProcessor
+from skyband.spark.families.workload.restart import Past
+from skyband.spark.state.processor import STATE
 from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
 from tests.spark.fake_handle import FakeHandle, Store, check_layout, run_task

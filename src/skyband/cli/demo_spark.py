@@ -19,7 +19,7 @@ from skyband.cli.market import Trade
 from skyband.cli.stages import Moves, boards, print_leaders
 
 if TYPE_CHECKING:
-    from skyband.spark.boards import Board, Boards
+    from skyband.demo.streams import Board, Boards
 
 _POLL = 0.25  # seconds
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
@@ -27,7 +27,7 @@ _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 
 def run(seconds: float, seed: int, out: Path) -> None:
     """Show the market for so many seconds, then say what was done."""
-    from skyband.spark.boards import Boards
+    from skyband.demo.streams import Boards
 
     console = Console(highlight=False)
     drawn = sys.stdout.isatty() and console.is_interactive

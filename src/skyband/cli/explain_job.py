@@ -7,14 +7,14 @@ import sys
 
 from skyband.cli import progress
 from skyband.cli.run import title
-from skyband.spark import job as jobs
+from skyband.spark.jobs import file as jobs
 
 
 def run(file: str, as_json: bool, physical: bool) -> None:
     """Check a job as a run would, without running it, and print its plan."""
     job = jobs.load(file)
-    from skyband.spark import explaining
-    from skyband.spark.running import explained, opened
+    from skyband.spark import explain as explaining
+    from skyband.spark.jobs.run import explained, opened
 
     progress.tell("starting Spark, which takes some seconds")
     with opened(job) as spark:

@@ -20,14 +20,14 @@ from skyband.cli.workload import Question as WorkloadQuestion
 if TYPE_CHECKING:
     from skyband.engine.results import Ranked
     from skyband.order import Ints
-    from skyband.spark.ranked_file import Staged
+    from skyband.spark.files import Staged
 
     Answers = Iterator[tuple[Ints, Ranked]]
 
 
 def rank(source: Source, question: Question, master: str | None) -> Leaderboard:
     """Run a query over a file: stage its rows, rank them on Spark, gather what was found."""
-    from skyband.spark.ranked_file import ranked_windows
+    from skyband.spark.files import ranked_windows
 
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         return ranked_windows(spark, staged, question.query, question.algorithm, out)
@@ -39,7 +39,7 @@ def rank_dominating(
     source: Source, question: DominatingQuestion, master: str | None
 ) -> Leaderboard:
     """Run a top-k dominating query over a file, in the same way."""
-    from skyband.spark.dominating.ranked_file import dominating_windows
+    from skyband.spark.families.dominating.file import dominating_windows
 
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         keyed = bool(question.keys)
@@ -52,7 +52,7 @@ def rank_incomplete(
     source: Source, question: IncompleteQuestion, master: str | None
 ) -> Leaderboard:
     """Rank the objects of incomplete streams in a file, in the same way."""
-    from skyband.spark.incomplete.ranked_file import incomplete_windows
+    from skyband.spark.families.incomplete.file import incomplete_windows
 
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         how = (question.algorithm, bool(question.keys))
@@ -63,7 +63,7 @@ def rank_incomplete(
 
 def rank_totals(source: Source, question: TotalsQuestion, master: str | None) -> Leaderboard:
     """Rank the keys of a file by their totals, in the same way."""
-    from skyband.spark.totals.ranked_file import totals_windows
+    from skyband.spark.families.totals.file import totals_windows
 
     def answers(spark: Any, staged: Staged, out: Path) -> Answers:
         return totals_windows(spark, staged, question.query, bool(question.keys), out)
@@ -73,7 +73,7 @@ def rank_totals(source: Source, question: TotalsQuestion, master: str | None) ->
 
 def rank_workload(source: Source, question: WorkloadQuestion, master: str | None) -> Leaderboard:
     """Run all queries of a workload over a file, in the same way."""
-    from skyband.spark.workload.ranked_file import ranked_workload
+    from skyband.spark.families.workload.file import ranked_workload
 
     workload = question.workload
     board = Leaderboard(question.timed, tuple(workload))
@@ -94,7 +94,7 @@ def _ranked(
     board: Leaderboard,
     answers: Callable[[Any, Staged, Path], Answers],
 ) -> Leaderboard:
-    from skyband.spark.ranked_file import Staged, embedded
+    from skyband.spark.files import Staged, embedded
     from skyband.spark.sessions import require_java
 
     require_java()

@@ -15,8 +15,8 @@ from rich.console import Console
 from skyband.cli import progress
 from skyband.cli.watching import Lines, Nobody, Screen, Watcher, board, told
 from skyband.cli.watching import now as clock
-from skyband.spark import job as jobs
-from skyband.spark.job import Job
+from skyband.spark.jobs import file as jobs
+from skyband.spark.jobs.file import Job
 
 _STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
@@ -25,7 +25,7 @@ def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
     """Run a job; 0 if it ended by itself, 130 after Ctrl-C, 143 after SIGTERM."""
     job = jobs.load(file, master)
     job = job.once() if once else job
-    from skyband.spark.running import Run, opened  # Spark, only for a sound job
+    from skyband.spark.jobs.run import Run, opened  # Spark, only for a sound job
 
     if not quiet:
         progress.tell("starting Spark, which takes some seconds")

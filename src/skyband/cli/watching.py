@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skyband.spark.health import Batch, Health
+from skyband.spark.jobs.progress import Batch, Health
 
 Row = Mapping[str, Any]
 Now = Callable[[], datetime]

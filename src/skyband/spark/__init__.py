@@ -6,19 +6,17 @@ Importing this is light: each name loads what it needs, since every Python worke
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skyband.spark.draining import drain
-    from skyband.spark.manifest import claim
+    from skyband.spark.families.dominating.answer import top_k_dominating
+    from skyband.spark.families.incomplete.answer import top_k_incomplete
+    from skyband.spark.families.top_k import top_k
+    from skyband.spark.families.workload.answer import top_k_workload
+    from skyband.spark.jobs.checkpoint import claim
     from skyband.spark.quarantine import quarantined
     from skyband.spark.sessions import session
-    from skyband.spark.top_k import top_k
-    from skyband.spark.top_k_dominating import top_k_dominating
-    from skyband.spark.top_k_incomplete import top_k_incomplete
-    from skyband.spark.top_k_workload import top_k_workload
 
 __all__ = [
     "claim",
@@ -32,14 +30,14 @@ __all__ = [
 ]
 
 _HOMES = {
-    "claim": "manifest",
+    "claim": "jobs.checkpoint",
     "drain": "draining",
     "quarantined": "quarantine",
     "session": "sessions",
-    "top_k": "top_k",
-    "top_k_dominating": "top_k_dominating",
-    "top_k_incomplete": "top_k_incomplete",
-    "top_k_workload": "top_k_workload",
+    "top_k": "families.top_k",
+    "top_k_dominating": "families.dominating.answer",
+    "top_k_incomplete": "families.incomplete.answer",
+    "top_k_workload": "families.workload.answer",
 }
 
 
@@ -49,15 +47,3 @@ def __getattr__(name: str) -> Any:
     found = getattr(importlib.import_module(f"skyband.spark.{_HOMES[name]}"), name)
     globals()[name] = found
     return found
-
-
-class _Package(ModuleType):
-    """Keeps ``top_k`` and others functions: modules of their names take their places on import."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name in _HOMES and isinstance(value, ModuleType):
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

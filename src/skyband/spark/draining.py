@@ -13,10 +13,10 @@ from os import PathLike
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.spark.aggregation import AT, LABEL
-from skyband.spark.clock import END_OF_ROWS, END_OF_TIME
+from skyband.spark.axis import END_OF_ROWS, END_OF_TIME
+from skyband.spark.panes import AT, LABEL
 from skyband.spark.paths import plain_path
-from skyband.spark.question import Question
+from skyband.spark.plan import Question
 
 _SCHEMA = "ended boolean"
 

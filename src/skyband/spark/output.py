@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skyband.spark.question import Question
+from skyband.spark.plan import Question
 
 
 def ranked(answers: DataFrame, question: Question) -> DataFrame:

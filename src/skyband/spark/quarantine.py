@@ -10,9 +10,9 @@ from pyspark.sql import functions as F
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.spark.aggregation import AT, SCORE, quoted
-from skyband.spark.clock import END_OF_ROWS
-from skyband.spark.question import Question, duration, moment_column
+from skyband.spark.axis import END_OF_ROWS
+from skyband.spark.panes import AT, SCORE, quoted
+from skyband.spark.plan import Question, duration, moment_column
 
 COUNTS = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows that were read, by the names of the observed metrics."""

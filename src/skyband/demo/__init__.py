@@ -1,0 +1,1 @@
+"""The demonstration: a lively stock market, ranked and shown."""

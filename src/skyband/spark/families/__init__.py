@@ -1,0 +1,1 @@
+"""The families of queries that Spark answers."""

@@ -1,0 +1,143 @@
+"""Keys of any type as Arrow columns: their numbers, their order, and which of them are equal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skyband.errors import DataError
+from skyband.order import Ints
+from skyband.spark.state.candidates import Column
+
+if TYPE_CHECKING:
+    Array = pa.Array
+
+_NULL = -(1 << 63)
+
+
+def flat(columns: list[Any]) -> list[Any]:
+    """The same columns, of which structs are taken apart."""
+    found: list[Any] = []
+    for column in columns:
+        if pa.types.is_struct(column.type):
+            found += [pc.is_valid(column), *flat(column.flatten())]
+        else:
+            found.append(column)
+    return found
+
+
+def codes(columns: list[Any], rows: int) -> Ints:
+    """Numbers from 0 on, by first appearance, that are equal where all columns are."""
+    found = np.zeros(rows, np.int64)
+    for at, column in enumerate(flat(columns)):
+        code = column.dictionary_encode(null_encoding="encode").indices
+        own = code.to_numpy(zero_copy_only=False).astype(np.int64)
+        if at == 0:
+            found = own
+        else:  # two numbers below 2**31 make one that is dense again
+            both = pa.array((found << 31) + own).dictionary_encode().indices
+            found = both.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found
+
+
+def in_order(at: Ints, columns: list[Any]) -> Ints:
+    """Places by time, then by key, as Spark orders keys: NULL lowest, NaN highest."""
+    order = np.argsort(at, kind="stable")
+    same = np.diff(at[order]) == 0
+    if not same.any():
+        return order
+    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
+    rows = order[tied]
+    few = [pa.array(at[rows])]
+    for column in flat(columns):
+        own = column.take(pa.array(rows))
+        few += [pc.is_valid(own), _sortable(own)] if own.null_count else [_sortable(own)]
+    table = pa.Table.from_arrays(few, [str(i) for i in range(len(few))])
+    by: Any = [(name, "ascending") for name in table.column_names]
+    inside = pc.sort_indices(table, sort_keys=by)
+    order[tied] = rows[inside.to_numpy()]
+    return order
+
+
+def _sortable(column: Any) -> Any:
+    """A column that Arrow sorts as Spark does: of floats, whole numbers of the same order."""
+    if not pa.types.is_floating(column.type):
+        return column
+    null = pc.is_null(column).to_numpy(zero_copy_only=False)
+    value = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
+    bits = np.where(np.isnan(value), np.inf, value).view(np.int64)
+    place = np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits) + np.isnan(value)
+    return pa.array(place, mask=null)
+
+
+class Numbers:
+    """Maintains the number of each key that may still be reported; the engine knows no other.
+
+    A key of one whole number is its own number. Others get the next number, and are kept as Arrow
+    columns beside their numbers, which ascend.
+
+    Complexity: O(known + new) per pane, all of it in Arrow. Space: O(keys that may be reported).
+    """
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self.whole = len(schema) == 1 and pa.types.is_integer(schema.types[0])
+        self._known = schema.empty_table()
+        self._number = np.empty(0, np.int64)
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._number)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return int(self._known.nbytes + self._number.nbytes)
+
+    def number(self, columns: list[Any]) -> Ints:
+        """The number of each key."""
+        if self.whole:
+            return self._itself(columns[0])
+        rows = len(columns[0])
+        both = [
+            pa.concat_arrays([*known.chunks, column])
+            for known, column in zip(self._known.columns, columns, strict=True)
+        ]
+        held = len(self._number)
+        code = codes(both, held + rows)[held:]
+        fresh = code >= held
+        # codes go by first appearance: those of new keys follow those of known ones
+        firsts = np.flatnonzero(fresh)[np.unique(code[fresh], return_index=True)[1]]
+        if len(firsts):
+            new = [column.take(pa.array(firsts)) for column in columns]
+            table = pa.Table.from_arrays(new, schema=self._schema)
+            self._known = pa.concat_tables([self._known, table]).combine_chunks()
+            given = np.arange(self._next, self._next + len(firsts), dtype=np.int64)
+            self._number = np.concatenate([self._number, given])
+            self._next += len(firsts)
+        found: Ints = self._number[code]
+        return found
+
+    def _itself(self, column: Any) -> Ints:
+        null = column.null_count > 0
+        wide = column.cast(pa.int64())
+        if pc.min(wide).as_py() == _NULL:
+            raise DataError(f"a key is {_NULL}", "larger numbers: that one stands for NULL")
+        filled = wide.fill_null(_NULL) if null else wide
+        return np.array(filled.to_numpy(zero_copy_only=False))
+
+    def columns(self, numbers: Ints) -> list[Column]:
+        """The keys that have these numbers, a column per part."""
+        if self.whole:
+            return [[None if number == _NULL else number for number in numbers.tolist()]]
+        places = pa.array(np.searchsorted(self._number, numbers))
+        return [column.take(places).to_pylist() for column in self._known.columns]
+
+    def keep(self, numbers: Ints) -> None:
+        """Let go of all keys but these."""
+        there = np.isin(self._number, numbers, assume_unique=True)
+        self._known = self._known.filter(pa.array(there)).combine_chunks()
+        self._number = self._number[there]

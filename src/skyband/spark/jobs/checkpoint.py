@@ -1,0 +1,282 @@
+"""Beside a checkpoint: which query it belongs to.
+
+Spark goes on from a checkpoint whatever the query has become since, and then answers neither the
+old question nor the new one. So the first run leaves a description of the query in the checkpoint,
+and later runs must match it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from os import PathLike
+from typing import Any, TypeVar
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skyband
+from skyband.durations import spoken
+from skyband.errors import QueryError, SnapshotError
+from skyband.spark.families.workload.manifest_codec import DEFINES, unpacked
+from skyband.spark.paths import plain_path
+from skyband.spark.shards import PARTITIONS
+from skyband.spark.state.processor import STATE_VERSION
+
+Value = TypeVar("Value")
+
+FORMAT = 1
+_DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
+_DURATIONS = ("window", "slide", "offset", "delay")
+
+
+def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
+    """Say that a checkpoint belongs to this query; returns the checkpoint.
+
+    The first call writes a manifest into the checkpoint directory, on any file system that Spark
+    knows. Later calls raise :class:`QueryError` if the query is another one, or if the stream was
+    drained and is finished.
+
+    Example::
+
+        leaders = top_k(trades, ...)
+        stream = leaders.writeStream.option("checkpointLocation", claim(leaders, "checkpoint"))
+    """
+    checkpoint = plain_path(checkpoint, "checkpoint")
+    query = described(leaders)
+    spark = leaders.sparkSession
+    now = {
+        "format": FORMAT,
+        "skyband": skyband.__version__,
+        "state_version": STATE_VERSION,
+        "shuffle_partitions": int(spark.conf.get(PARTITIONS) or 0),
+        "query": query,
+    }
+    before = read(spark, checkpoint)
+    if before is None:
+        _write(spark, checkpoint, {**now, "revision": 1}, "overwrite")
+        return checkpoint
+    _compare(before, now, checkpoint)
+    if finished(spark, checkpoint):
+        raise QueryError(
+            f"this stream was drained: checkpoint {checkpoint} is finished",
+            "a stream that goes on",
+            "start a new checkpoint, and a new sink, for new rows",
+        )
+    if _revised(spark, before, query, checkpoint):
+        _write(spark, checkpoint, {**now, "revision": before["revision"] + 1}, "append")
+    return checkpoint
+
+
+def _write(spark: SparkSession, checkpoint: str, found: dict[str, Any], mode: str) -> None:
+    """A manifest is one line; of several the one of the highest revision counts."""
+    written = spark.range(1).coalesce(1).select(F.lit(json.dumps(found, sort_keys=True)))
+    written.write.mode(mode).text(_place(checkpoint))
+
+
+def described(leaders: DataFrame) -> dict[str, Any]:
+    """The description of the query that made a DataFrame; raises if :func:`top_k` did not."""
+    found = None
+    if "rank" in leaders.columns:
+        found = leaders.schema["rank"].metadata.get("skyband")
+    if found is None:
+        raise QueryError(
+            f"a DataFrame of {', '.join(leaders.columns)}",
+            "what top_k returned, with its rank column",
+            "claim the result of top_k",
+        )
+    if not leaders.isStreaming:
+        raise QueryError("a batch DataFrame", "a stream: only streams have checkpoints")
+    query = dict(found)
+    if "workload" in query:
+        del query["queries"]
+        query["workload"] = unpacked(query["workload"])
+    return query
+
+
+def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
+    """The manifest of a checkpoint, or None if it is new.
+
+    Raises :class:`SnapshotError` if it is damaged, and :class:`QueryError` if Spark has used the
+    checkpoint without one.
+    """
+    lines = _lines(spark, _place(checkpoint))
+    if not lines and _lines(spark, f"{checkpoint.rstrip('/')}/metadata") is None:
+        return None  # none yet, or its writing was cut short before Spark came
+    if lines is None:
+        raise QueryError(
+            f"checkpoint {checkpoint} belongs to a query that nothing is known of",
+            "a new directory, or a checkpoint with a manifest",
+            "start a new checkpoint",
+        )
+    found = _parsed(lines)
+    if found is None:
+        raise SnapshotError(
+            f"the manifest in {_place(checkpoint)} is damaged",
+            "what claim() wrote",
+            "restore it from a copy, or start a new checkpoint",
+        )
+    if found["format"] != FORMAT:
+        raise SnapshotError(
+            f"the manifest in {_place(checkpoint)} is of format {found['format']}",
+            f"format {FORMAT}",
+            "go on with the release that began this checkpoint",
+        )
+    return found
+
+
+def _parsed(lines: list[str]) -> dict[str, Any] | None:
+    fields = {"format": int, "state_version": int, "shuffle_partitions": int, "query": dict}
+    newest: dict[str, Any] | None = None
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except json.JSONDecodeError:
+            return None
+        if not isinstance(found, dict):
+            return None
+        if not all(isinstance(found.get(name), type) for name, type in fields.items()):
+            return None
+        found = {"revision": 1, **found}
+        if newest is None or found["revision"] > newest["revision"]:
+            newest = found
+    return newest
+
+
+def committed(spark: SparkSession, checkpoint: str) -> int | None:
+    """The watermark, in milliseconds, after the last batch that was committed; None before."""
+
+    def newest() -> int | None:
+        log = spark.read.text(f"{checkpoint.rstrip('/')}/commits")
+        watermark = F.get_json_object("value", "$.nextBatchWatermarkMs").cast("bigint")
+        batch = F.col("_metadata.file_name").cast("bigint")
+        lines = log.filter(F.col("value").startswith("{"))
+        found: int | None = lines.select(F.max_by(watermark, batch)).collect()[0][0]
+        return found
+
+    return _of_log(checkpoint, newest, None)
+
+
+def finished(spark: SparkSession, checkpoint: str) -> bool:
+    """Whether a stream was drained and has answered everything.
+
+    Spark's log says with which watermark a batch ran, and which batches were committed.
+    """
+
+    def drained() -> bool:
+        logs = spark.read.text(
+            [f"{checkpoint.rstrip('/')}/{log}" for log in ("offsets", "commits")]
+        )
+        watermark = F.get_json_object("value", "$.batchWatermarkMs").cast("bigint")
+        batches = logs.groupBy(F.col("_metadata.file_name").alias("batch")).agg(
+            F.max(F.when(F.col("value").startswith("{"), watermark)).alias("watermark"),
+            F.max(F.col("_metadata.file_path").contains("/commits/")).alias("committed"),
+        )
+        return not batches.filter(F.col("committed") & (F.col("watermark") > _DRAINED)).isEmpty()
+
+    return _of_log(checkpoint, drained, False)
+
+
+def _of_log(checkpoint: str, read: Callable[[], Value], nothing: Value) -> Value:
+    """What Spark's log says, or nothing if there is none yet; raises if it is damaged."""
+    try:
+        return read()
+    except AnalysisException:
+        return nothing
+    except Exception as error:  # Spark's streams read these logs without looking at checksums
+        if "ChecksumException" not in str(error):
+            raise
+        raise SnapshotError(
+            f"the log of checkpoint {checkpoint} is damaged",
+            "what Spark wrote",
+            "restore it from a copy, or start a new checkpoint",
+        ) from None
+
+
+def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> None:
+    if before["state_version"] != now["state_version"]:
+        raise SnapshotError(
+            f"checkpoint {checkpoint} holds state of version {before['state_version']}",
+            f"version {now['state_version']}",
+            "finish this stream with the release that began it, or start a new checkpoint",
+        )
+    old, new = (
+        {name: value for name, value in found["query"].items() if name != "workload"}
+        for found in (before, now)
+    )
+    names = [*old, *(name for name in new if name not in old)]
+    changed = [
+        f"{name} was {_shown(old, name)} and is now {_shown(new, name)}"
+        for name in names
+        if old.get(name) != new.get(name)
+    ]
+    if changed:
+        raise QueryError(
+            f"checkpoint {checkpoint} belongs to another query: {', '.join(changed)}",
+            "the query that began it",
+            "restore the query, or start a new checkpoint, and a new sink",
+        )
+    ours, theirs = now["shuffle_partitions"], before["shuffle_partitions"]
+    if ours != theirs:
+        raise QueryError(
+            f"shuffle partitions are {ours}, checkpoint {checkpoint} was begun with {theirs}",
+            f"{theirs}: Spark cannot change them later",
+            f"write session(shuffle_partitions={theirs}), or start a new checkpoint",
+        )
+
+
+def _revised(
+    spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
+) -> bool:
+    """Whether a workload has changed in a way that it may; raises if it may not."""
+    old, new = before["query"].get("workload"), query.get("workload")
+    if old == new or old is None or new is None:
+        return False
+    for name, now in new["queries"].items():
+        was = old["queries"].get(name)
+        if was is not None and was[:DEFINES] != now[:DEFINES]:
+            raise QueryError(
+                f"query {name!r} of checkpoint {checkpoint} was {was[:DEFINES]} and is now "
+                f"{now[:DEFINES]} (k, window, slide, offset, full, score)",
+                "the query that it was: a job may add queries and remove them",
+                "give the new query a name of its own",
+            )
+    same = ("queries", "eras", "largest")
+    if all(old[name] == new[name] for name in same):
+        return False
+    if new["goes_on"] != before["revision"] and committed(spark, checkpoint) is not None:
+        raise QueryError(
+            f"the queries are not those of checkpoint {checkpoint}",
+            "a workload that knows how far the checkpoint is",
+            "write top_k_workload(..., checkpoint=...), and claim what it returns",
+        )
+    return True
+
+
+def _shown(query: dict[str, Any], name: str) -> str:
+    """A field as people write it."""
+    value = query.get(name)
+    if value is None:
+        return "not there"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    if name in _DURATIONS and query.get("windows") == "time":
+        return spoken(value)
+    if name == "delay" and query.get("windows") == "arrival":
+        return spoken(value)
+    return repr(value) if isinstance(value, str) else str(value).lower()
+
+
+def _place(checkpoint: str) -> str:
+    return f"{checkpoint.rstrip('/')}/skyband/manifest"
+
+
+def _lines(spark: SparkSession, path: str) -> list[str] | None:
+    """The lines of a text file or a directory of them; None if there is none."""
+    try:
+        return [row[0] for row in spark.read.text(path).collect()]
+    except AnalysisException as error:
+        if error.getCondition() == "PATH_NOT_FOUND":
+            return None
+        raise

@@ -1,0 +1,168 @@
+"""How a stream is doing: what its progress reports say, batch by batch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+BOARD = "skyband leaders"
+"""The observed metric that holds the leaderboard; see :mod:`skyband.spark.jobs.run`."""
+
+_SUMS = (
+    "seconds", "rows", "no_time", "future", "null_score", "nan_score", "clipped", "late",
+)  # fmt: skip
+
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a drained stream
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One micro-batch.
+
+    ``clipped`` counts values that were moved to a bound. ``late`` counts partial groups, as Spark
+    does: the rows of a pane, key and task that came too late are one. ``candidates`` is None if no
+    window was answered.
+    """
+
+    number: int
+    seconds: float = 0.0
+    rows: int = 0
+    no_time: int = 0
+    future: int = 0
+    null_score: int = 0
+    nan_score: int = 0
+    clipped: int = 0
+    late: int = 0
+    windows: int = 0
+    ranked: int = 0
+    candidates: int | None = None
+    state_rows: int = 0
+    state_bytes: int = 0
+    watermark: datetime | None = None
+    leaders: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def drained(self) -> bool:
+        """Whether the watermark is that of a stream which has ended."""
+        return self.watermark is not None and self.watermark > _ENDED
+
+    @property
+    def passed(self) -> int:
+        """The watermark as a row number, for windows over a sequence."""
+        behind = (self.watermark or _FIRST) - _FIRST
+        return behind // timedelta(milliseconds=1)
+
+
+def batch_of(progress: Mapping[str, Any]) -> Batch | None:
+    """What a progress report says of a batch; None if it tells that there was nothing to do."""
+    duration = progress.get("durationMs") or {}
+    if "addBatch" not in duration:
+        return None
+    metrics = progress.get("observedMetrics") or {}
+    read, answered = _metric(metrics, "skyband rows "), _metric(metrics, "skyband windows ")
+    operators = progress.get("stateOperators") or []
+    windows = answered.get("windows") or 0
+    return Batch(
+        number=progress["batchId"],
+        seconds=(progress.get("batchDuration") or 0) / 1000,
+        rows=read.get("rows") or 0,
+        no_time=read.get("no_time") or 0,
+        future=read.get("future") or 0,
+        null_score=read.get("null_score") or 0,
+        nan_score=read.get("nan_score") or 0,
+        clipped=read.get("clipped") or 0,
+        late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
+        windows=windows,
+        ranked=answered.get("ranked") or 0,
+        candidates=answered.get("candidates") if windows else None,
+        state_rows=sum(operator["numRowsTotal"] for operator in operators),
+        state_bytes=sum(_bytes(operator) for operator in operators),
+        watermark=_moment((progress.get("eventTime") or {}).get("watermark")),
+        leaders=leaders_of(_metric(metrics, BOARD)),
+    )
+
+
+def leaders_of(metric: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The rows of the newest window that a batch answered, best first."""
+    rows = json.loads(metric.get("leaders") or "[]")
+    newest = max((row["window"]["end"] for row in rows), default=None, key=_placed)
+    return tuple(row for row in rows if row["window"]["end"] == newest)
+
+
+def _placed(end: Any) -> Any:
+    """Ends of windows compare as moments, or as numbers."""
+    return _moment(end) if isinstance(end, str) else end
+
+
+def _metric(metrics: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    for name, row in metrics.items():
+        if name.startswith(prefix) and row is not None:
+            found = dict(row if isinstance(row, Mapping) else row.asDict())
+            if set(found) == {"values", "schema"}:  # as Spark Connect writes it
+                names = [field["name"] for field in found["schema"]["fields"]]
+                return dict(zip(names, found["values"], strict=True))
+            return found
+    return {}
+
+
+def _bytes(operator: Mapping[str, Any]) -> int:
+    """Memory and files of a state store."""
+    more = operator.get("customMetrics") or {}
+    return int(operator["memoryUsedBytes"]) + int(more.get("rocksdbSstFileSize") or 0)
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except ValueError:  # beyond the years that Python knows
+        return None
+
+
+@dataclass
+class Health:
+    """Sums over the batches of a run, and what was last seen."""
+
+    batches: int = 0
+    seconds: float = 0.0
+    rows: int = 0
+    no_time: int = 0
+    future: int = 0
+    null_score: int = 0
+    nan_score: int = 0
+    clipped: int = 0
+    late: int = 0
+    windows: int = 0
+    ranked: int = 0
+    candidates: int | None = None
+    last: Batch | None = None
+    busy: Batch | None = None  # the last one that read any rows
+    leaders: tuple[Mapping[str, Any], ...] = ()
+    _numbers: set[int] = field(default_factory=set)
+
+    def add(self, batch: Batch) -> bool:
+        """Take in a batch; False if it was known."""
+        if batch.number in self._numbers:
+            return False
+        self._numbers.add(batch.number)
+        self.batches += 1
+        for name in _SUMS:
+            setattr(self, name, getattr(self, name) + getattr(batch, name))
+        self.windows += batch.windows
+        self.ranked += batch.ranked
+        self.last = batch
+        self.busy = batch if batch.rows else self.busy
+        self.leaders = batch.leaders or self.leaders
+        if batch.candidates is not None:
+            self.candidates = batch.candidates
+        return True
+
+    @property
+    def rows_per_second(self) -> float:
+        """The speed of the last batch that read any rows."""
+        return self.busy.rows / max(self.busy.seconds, 1e-3) if self.busy is not None else 0.0

@@ -1,0 +1,1 @@
+"""What is kept between micro-batches, and the one processor that keeps it."""
