@@ -1,0 +1,1 @@
+"""Checkpoints that earlier releases have left, and how they were made."""
