@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -30,7 +31,8 @@ def main(home: Path) -> None:
         pq.write_table(pa.Table.from_batches([trades]), home / "trades" / f"{part}.parquet")
 
     # written once: whatever has the same columns can be asked
-    leaders = top_k(
+    leaders = partial(
+        top_k,
         k=5,
         by="price * volume",
         time="ts",

@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from threading import Thread
 
@@ -77,7 +78,8 @@ def main(home: Path) -> None:
         print(f"a client of Spark {spark.version} ({type(spark).__module__})")
         history = spark.read.parquet(f"{home}/trades")
         trades = spark.readStream.schema(history.schema).parquet(f"{home}/trades")
-        query = top_k(
+        query = partial(
+            top_k,
             k=3,
             by="price * volume",
             time="ts",

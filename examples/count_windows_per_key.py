@@ -30,18 +30,17 @@ def main(home: Path) -> None:
     trades = spark.readStream.schema(schema).parquet(f"{home}/trades")
     drain(spark, f"{home}/marks")  # all files are there: the last rows need not wait for more
     changes = trades.transform(
-        top_k(
-            k=3,
-            by="price * volume",
-            time="ts",
-            window=1_000,
-            slide=500,
-            partition_by="sector",
-            keep=["symbol"],
-            emit="changes",  # what entered, left or moved since the window before
-            full=True,  # no answer before a sector has had 1,000 trades
-            drain=f"{home}/marks",
-        )
+        top_k,
+        k=3,
+        by="price * volume",
+        time="ts",
+        window=1_000,
+        slide=500,
+        partition_by="sector",
+        keep=["symbol"],
+        emit="changes",  # what entered, left or moved since the window before
+        full=True,  # no answer before a sector has had 1,000 trades
+        drain=f"{home}/marks",
     )
     query = (
         changes.writeStream.format("parquet")

@@ -24,7 +24,7 @@ from skyband import (
     last,
 )
 from skyband.dominating.panes import PaneCounts
-from skyband.spark.state.candidates import Lives
+from skyband.spark.axis import PaneLifetimes
 from skyband.topk import ALGORITHMS
 from skyband.workload import ALGORITHMS as STRUCTURES
 
@@ -58,7 +58,7 @@ def compile_one(task: tuple[str, str]) -> str:
             monitor = Monitor(TopK(3, last(time=50_000)), "mintopk")
             monitor.push(scores, times=order, watermark=100_000)
     else:
-        counts = PaneCounts(3, 2, Lives(4, 1))
+        counts = PaneCounts(3, 2, PaneLifetimes(4, 1))
         for pane in range(6):
             list(counts.answer_before(pane))
             points = rng.random((20, 2))

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 import skyband
 from skyband import Monitor, TopK, cli, last
-from skyband.cli import bench
+from skyband.cli.commands import tools
 from tests.command_line import COMPILING, Runner, counted, process
 
 
@@ -141,7 +141,7 @@ def test_bench_calls_the_benchmarks(run, tmp_path, monkeypatch):
     folder.mkdir()
     (folder / "__init__.py").write_text("")
     package = tmp_path / "src" / "skyband" / "__init__.py"
-    monkeypatch.setattr(bench.skyband, "__file__", str(package))
+    monkeypatch.setattr(tools.skyband, "__file__", str(package))
     monkeypatch.setattr(sys, "path", list(sys.path))
     assert run("bench", "paper", "sap", "--quick").code == 3
     assert run("bench", "spark", "--json", "--rows", 1000).code == 3
@@ -152,7 +152,7 @@ def test_bench_calls_the_benchmarks(run, tmp_path, monkeypatch):
 
 
 def test_bench_without_the_repository(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(bench.skyband, "__file__", str(tmp_path / "a" / "b" / "c.py"))
+    monkeypatch.setattr(tools.skyband, "__file__", str(tmp_path / "a" / "b" / "c.py"))
     assert "clone the repository" in run.fails("bench", "scan")
     assert "NAME" in run.fails("bench")
 

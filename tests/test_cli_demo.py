@@ -18,12 +18,12 @@ import pytest
 from pyarrow import parquet
 from rich.console import Console
 
-from skyband.cli import demo, stages
-from skyband.cli.demo import Results, Show
-from skyband.cli.market import LENGTH, STEP, Market, Trade, panes
-from skyband.cli.stages import Moves, Pace, Plain, Screen
 from skyband.datasets import dataset
 from skyband.datasets.stock import SECTORS
+from skyband.demo import display, local
+from skyband.demo.display import History, Pace, Screen, Trade
+from skyband.demo.local import Drawn, Plain, Results, Show
+from skyband.demo.market import LENGTH, STEP, Market, panes
 from tests.command_line import COMPILING, Runner, process
 
 LINE = re.compile(r" +(\d+)  (new|[+-]\d+|) +([A-Z]{4})    (.{22}) +\$([\d.]+) M  ([\d:]{8})")
@@ -134,11 +134,11 @@ def test_moves():
     def trades_(*rows):
         return [Trade(row, 0, "ABCD", "Energy", 1.0, 1, 1.0) for row in rows]
 
-    moves = Moves(2)
-    assert moves.since(trades_(5, 6)) == [None, None]
-    assert moves.since(trades_(7, 5, 6)) == [None, None, None]
-    assert moves.since(trades_(6, 7, 5)) == [1, None, -2]
-    assert moves.since(trades_(7)) == [0]
+    history = History(2)
+    assert history.moves(trades_(5, 6)) == [None, None]
+    assert history.moves(trades_(7, 5, 6)) == [None, None, None]
+    assert history.moves(trades_(6, 7, 5)) == [1, None, -2]
+    assert history.moves(trades_(7)) == [0]
 
 
 def test_pace():
@@ -163,8 +163,9 @@ def test_pace():
 def test_what_is_drawn_on_a_terminal(width, sectors):
     out, slept = io.StringIO(), []
     console = Console(file=out, force_terminal=True, width=width, height=30, legacy_windows=False)
-    with Screen(console, Pace(0.25, lambda: sum(slept), slept.append)) as screen:
-        Show(3, 0).play(screen, Results(None))
+    with Screen(console) as screen:
+        pace = Pace(0.25, lambda: sum(slept), slept.append)
+        Show(3, 0).play(Drawn(screen, pace), Results(None))
     assert slept == [0.25] * 2
     plain = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", out.getvalue())
     frames = plain.split("Skyband  ")[1:]
@@ -185,8 +186,8 @@ def test_a_late_window_is_not_drawn_but_the_last_one_is():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=30)
     now = itertools.count(0, 0.5)
-    with Screen(console, Pace(0.1, lambda: next(now))) as screen:
-        Show(3, 0).play(screen, Results(None))
+    with Screen(console) as screen:
+        Show(3, 0).play(Drawn(screen, Pace(0.1, lambda: next(now))), Results(None))
     assert [f"{n} windows" in out.getvalue() for n in (1, 2, 3)] == [True, False, True]
 
 
@@ -194,8 +195,8 @@ def test_a_terminal_without_unicode():
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, "ascii", write_through=True)
     console = Console(file=out, force_terminal=True, width=100, height=30)
-    with Screen(console, Pace(0)) as screen:
-        Show(2, 0).play(screen, Results(None))
+    with Screen(console) as screen:
+        Show(2, 0).play(Drawn(screen, Pace(0)), Results(None))
     assert b"new" in raw.getvalue()
 
 
@@ -218,7 +219,7 @@ def test_an_interrupt_before_the_first_window(run, tmp_path, monkeypatch):
     def push(self, pane):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "load_kernels", lambda seed: None)
+    monkeypatch.setattr(local, "load_kernels", lambda seed: None)
     monkeypatch.setattr(Market, "push", push)
     ran = run("demo", "--out", tmp_path / "answers.parquet")
     assert (ran.code, ran.out) == (130, "Nothing was answered yet.\n")
@@ -236,7 +237,7 @@ def test_a_failure_leaves_nothing_behind(run, tmp_path, monkeypatch):
 
 
 def test_answers_are_written_as_they_come(tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "_FLUSH", 40)
+    monkeypatch.setattr(local, "_FLUSH", 40)
     out = tmp_path / "answers.parquet"
     with Results(out) as results:
         Show(5, 0).play(Silent(), results)
@@ -303,8 +304,10 @@ def test_what_is_held_of_the_window_and_a_night(trades):
         boards = [market.top, *market.best]
         for board in boards:
             k = board.monitor.query.k
-            assert len(board.held) <= k * LENGTH // STEP
-            assert all(trade.time >= pane.end + STEP - LENGTH for trade in board.held.values())
+            assert len(board.reportable) <= k * LENGTH // STEP
+            assert all(
+                trade.time >= pane.end + STEP - LENGTH for trade in board.reportable.values()
+            )
         assert sum(market._sizes.values()) <= market.read
         assert min(market._sizes) > pane.end - LENGTH
     ends = [scene.end for scene in scenes]
@@ -318,14 +321,14 @@ def test_what_is_held_of_the_window_and_a_night(trades):
         assert all(scene.end - LENGTH <= trade.time < scene.end for trade in scene.leaders)
         assert scene.in_window == pytest.approx(sum(scene.rates) * STEP / 1e6)
         assert 0 < scene.share <= 100
-    assert scenes[night + 1].kept[0] < 300
+    assert scenes[night + 1].candidates[0] < 300
 
 
 def test_the_words_for_amounts_and_moments():
     at = int(datetime.fromisoformat("2014-01-06T14:30:05.900+00:00").timestamp() * 1e6)
-    assert stages.clock(at) == "14:30:05"
-    assert stages.moment(at) == "Mon 2014-01-06 14:30:05 UTC"
-    assert stages.dollars(1_234_567_890.0) == "$1,234.57 M"
+    assert display.clock(at) == "14:30:05"
+    assert display.moment(at) == "Mon 2014-01-06 14:30:05 UTC"
+    assert display.dollars(1_234_567_890.0) == "$1,234.57 M"
 
 
 @pytest.mark.cli

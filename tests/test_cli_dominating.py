@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from skyband.cli.leaderboard import Leaderboard
+from skyband.cli.output.leaderboard import Leaderboard
 from skyband.dominating import ALGORITHMS, EXACT
 from tests.command_line import Runner, by_key, in_order
 from tests.oracle import changes, count_dominating, time_dominating

@@ -208,6 +208,6 @@ def test_unexpected_errors_are_not_hidden(run, monkeypatch):
     def broken(*_):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("skyband.cli.ranking.rank", broken)
+    monkeypatch.setattr("skyband.cli.commands.rank._locally", broken)
     with pytest.raises(RuntimeError, match="a bug"):
         run("top", "-", "--by", "v", "--last", 1, stdin="v\n1\n")

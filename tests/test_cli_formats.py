@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from skyband.cli import cells, leaderboard, options, tables
+from skyband.cli import options
+from skyband.cli.output import cells, leaderboard, tables
 from skyband.engine.results import Ranked
 from tests.command_line import Runner
 
@@ -137,7 +138,7 @@ def test_many_records_are_the_same_in_blocks(run, monkeypatch):
     text = "v\n" + "".join(f"{at * 7 % 31}\n" for at in range(120))
     words = ["top", "-", "--k", 3, "--by", "v", "--last", 10, "--slide", 2, "--format"]
     whole = [run(*words, name, stdin=text).out for name in ("csv", "json")]
-    monkeypatch.setattr("skyband.cli.leaderboard._AT_ONCE", 7)
+    monkeypatch.setattr("skyband.cli.output.leaderboard._AT_ONCE", 7)
     assert [run(*words, name, stdin=text).out for name in ("csv", "json")] == whole
 
 

@@ -333,15 +333,15 @@ def test_stdin_is_untouched_for_files(run, files, monkeypatch):
 
 
 def test_small_files_are_left_to_this_process(tmp_path, monkeypatch):
-    from skyband.cli import top
+    from skyband.cli.commands import rank
 
     small, large = tmp_path / "small.csv", tmp_path / "large.csv"
     small.write_text("a\n1\n")
     large.write_text("a\n1\n2\n")
-    monkeypatch.setattr(top, "SMALL", small.stat().st_size)
-    assert not top.Engine("auto").runs_spark(str(small))
-    assert top.Engine("auto").runs_spark(str(large))
-    assert not top.Engine("auto").runs_spark("-")
-    assert top.Engine("auto", "local[1]").runs_spark(str(small))
-    assert top.Engine("spark").runs_spark(str(small))
-    assert not top.Engine("local").runs_spark(str(large))
+    monkeypatch.setattr(rank, "SMALL", small.stat().st_size)
+    assert not rank.Engine("auto").runs_spark(str(small))
+    assert rank.Engine("auto").runs_spark(str(large))
+    assert not rank.Engine("auto").runs_spark("-")
+    assert rank.Engine("auto", "local[1]").runs_spark(str(small))
+    assert rank.Engine("spark").runs_spark(str(small))
+    assert not rank.Engine("local").runs_spark(str(large))

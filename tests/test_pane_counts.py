@@ -9,7 +9,7 @@ import pytest
 
 from skyband.dominating.dominance_counts import dominated, dominators, index, kth_newest
 from skyband.dominating.panes import PaneCounts, undominated
-from skyband.spark.state.candidates import Lives
+from skyband.spark.axis import PaneLifetimes
 from tests.oracle import dominates, time_dominating
 
 
@@ -105,7 +105,7 @@ def test_sums_over_shards_give_what_the_oracle_gives(seed):
     chance = random.Random(seed)
     width, k = chance.randint(1, 4), chance.randint(1, 6)
     size = chance.randint(1, 30)
-    lives = Lives(size, chance.randint(1, size))
+    lives = PaneLifetimes(size, chance.randint(1, size))
     points = some_points(chance, 120, width, chance.choice([3, 6, 1000]))
     times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in points]).tolist()
     answered = play(points, times, lives, k, width, chance.randint(1, 3), chance, seed % 3 == 0)
@@ -118,7 +118,7 @@ def test_a_slide_costs_its_panes_and_not_the_window():
     chance = np.random.default_rng(1)
     cost = {}
     for panes in (10, 100):
-        counts = PaneCounts(5, 3, Lives(panes, 1))
+        counts = PaneCounts(5, 3, PaneLifetimes(panes, 1))
         for pane in range(3 * panes):
             points = chance.random((100, 3))
             list(counts.answer_before(pane))
@@ -131,7 +131,7 @@ def test_a_slide_costs_its_panes_and_not_the_window():
 
 
 def test_a_pane_that_comes_too_late_is_a_mistake_of_ours():
-    counts = PaneCounts(1, 1, Lives(10, 5))
+    counts = PaneCounts(1, 1, PaneLifetimes(10, 5))
     counts.insert(8, np.zeros((1, 1)), np.zeros((1, 1)))
     assert [window for window, _, _ in counts.answer_before(6)] == [4, 5]
     with pytest.raises(AssertionError, match="after window 5"):

@@ -203,9 +203,9 @@ def write(folder: Path, panes: int, rows: int, files: list[int]) -> Path:
 def counted(span: int, rows: int, slides: int) -> Record:
     """What one shard does for a slide, once the window is full; in this process."""
     from skyband.dominating.panes import PaneCounts, undominated
-    from skyband.spark.state.candidates import Lives
+    from skyband.spark.axis import PaneLifetimes
 
-    counts = PaneCounts(K, WIDTH, Lives(span, 1))
+    counts = PaneCounts(K, WIDTH, PaneLifetimes(span, 1))
     before, began, spent = (0, 0, 0, 0), 0.0, 0.0
     for pane in range(span + slides):
         own = points(pane, rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
@@ -156,6 +157,19 @@ class Panes:
         """The pane lengths in the order in which they alternate, from a window end on."""
         rest = self.size % self.slide
         return (self.slide - rest, rest) if rest else (self.slide,)
+
+    @property
+    def per_window(self) -> int:
+        """How many panes make a window."""
+        return self.span * len(self.lengths) + len(self.lengths) - 1
+
+    def words(self, length: Callable[[int], str]) -> str:
+        """The panes in words; ``length`` says how long one is."""
+        lengths = [length(pane) for pane in self.lengths]
+        if len(lengths) == 1:
+            return f"{lengths[0]} each, {self.per_window:,} in a window"
+        turn = f"{lengths[0]} and {lengths[1]} in turn, {self.per_window:,} in a window"
+        return f"{turn}: the slide does not divide the window"
 
     def end(self, window: int) -> int:
         """Where a window ends (exclusive)."""

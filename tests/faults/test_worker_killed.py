@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.spark.state.processor import PaneProcessor
+from skyband.spark import pipeline
+from skyband.spark.state.processor import WindowProcessor
 from tests.faults.market import (
     SECOND,
     answers,
@@ -28,13 +28,13 @@ pytestmark = pytest.mark.spark
 SIZE = 300 * SECOND
 
 
-def deadly(graves: str) -> type[PaneProcessor]:
+def deadly(graves: str) -> type[WindowProcessor]:
     """A processor that kills its own worker at three points, once each.
 
     It is a local class, so that it travels to workers by value.
     """
 
-    class Deadly(PaneProcessor):
+    class Deadly(WindowProcessor):
         def handleInputRows(self, key, rows, timerValues):  # noqa: N802
             die("before anything")
             for row in super().handleInputRows(key, rows, timerValues):
@@ -63,9 +63,7 @@ def test_a_query_outlives_its_workers(
     write(tmp_path / "source", [*cut(found, parts=3, seed=3), [later_than(found)]])
     graves = tmp_path / "graves"
     graves.mkdir()
-    monkeypatch.setattr(
-        sys.modules["skyband.spark.families.top_k"], "PaneProcessor", deadly(str(graves))
-    )
+    monkeypatch.setattr(pipeline, "WindowProcessor", deadly(str(graves)))
     leaders = timed(spark, tmp_path / "source", window=f"{SIZE // SECOND} seconds")
     started(leaders, tmp_path).awaitTermination()
     assert len(list(graves.iterdir())) == 3

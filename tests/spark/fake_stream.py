@@ -16,12 +16,13 @@ from dataclasses import dataclass, field
 from pyspark.sql import Row
 from pyspark.sql.types import LongType, StringType
 
-from skyband.spark.axis import END_OF_ROWS, END_OF_TIME, Clock
-from skyband.spark.state.candidates import Candidates, Lives
-from skyband.spark.state.processor import STATE, Kept, PaneProcessor
+from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.state.candidates import Candidates, CandidateSpec
+from skyband.spark.state.processor import WindowProcessor
 from tests.oracle import Answer, changes, ranks, time_windows
 from tests.spark.fake_handle import Store, check_layout, run_task
 
+STATE = CandidateSpec.name
 TYPES = (LongType(), StringType())
 BEATEN = 4  # where the state holds one number per candidate
 
@@ -67,10 +68,16 @@ class Stream:
     def begins(self):
         return -(-self.size // self.slide) if self.full else -(1 << 62)
 
-    def kept(self, kind):
-        clock = Clock(self.slide, self.offset, self.per_ms)
-        lives = Lives(self.size, self.slide)
-        return kind(self.k, lives, clock, TYPES, self.changes, self.begins)
+    @property
+    def axis(self):
+        return (SequenceAxis if self.counted else TimeAxis)("at", self.delay)
+
+    @property
+    def grid(self):
+        return PaneGrid(self.size, self.slide, self.offset)
+
+    def spec(self, kind):
+        return kind(("key",), self.axis, self.grid, self.k, TYPES, self.changes, self.begins)
 
 
 class Aggregation:
@@ -149,16 +156,18 @@ class Watched(Candidates):
         self.check_invariants()
 
 
-class WatchedKept(Kept):
+class WatchedSpec(CandidateSpec):
     """A query whose candidates are watched."""
 
     kind = Watched
 
-    def candidates(self):
-        return self.kind(self.k, self.lives, len(self.types), self.changes, self.begins)
+    def open(self, key, fields, store=None):
+        state = super().open(key, fields, store)
+        state.candidates.__class__ = self.kind
+        return state
 
 
-def play(stream, kept=WatchedKept, processor=PaneProcessor, rules=True):
+def play(stream, spec=WatchedSpec, processor=WindowProcessor, rules=True):
     """Play a stream to its end: what each key was told, the rows that counted, the watermarks.
 
     The watermarks are the last one, and the last before the end was drained. ``rules`` says whether
@@ -166,7 +175,7 @@ def play(stream, kept=WatchedKept, processor=PaneProcessor, rules=True):
     """
     s, choice = stream, random.Random(stream.seed)
     aggregation, store, told = Aggregation(s), Store(), defaultdict(list)
-    query = s.kept(kept)
+    query = s.spec(spec)
     layout = query.output
     found = processor(query, 1)
 
@@ -205,7 +214,7 @@ def play(stream, kept=WatchedKept, processor=PaneProcessor, rules=True):
             batch(number, [])
     before = aggregation.watermark
     if s.drain:
-        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
+        aggregation.newest = s.label(s.axis.end)
     while aggregation.stale:
         batch(0, [])
     if s.drain:
@@ -253,7 +262,7 @@ def play_batches(s, aggregation, processor, layout, answered):
             batch(number, [])
     before = aggregation.watermark
     if s.drain:
-        aggregation.newest = s.label(END_OF_ROWS if s.counted else END_OF_TIME)
+        aggregation.newest = s.label(s.axis.end)
     while aggregation.stale:
         batch(0, [])
     assert not (s.drain and store.values), "nothing is left at the end"
@@ -276,10 +285,10 @@ def check_counts(new, store):
         assert [row["candidates"] for row in rows] == [None] * (len(rows) - 1) + [left]
 
 
-def check(stream, kept=WatchedKept, processor=PaneProcessor):
+def check(stream, spec=WatchedSpec, processor=WindowProcessor):
     """Each key was told what the oracle says, each window once; returns the number of windows."""
     s = stream
-    told, admitted, watermark, before = play(s, kept, processor)
+    told, admitted, watermark, before = play(s, spec, processor)
     count = 0
     for key in {row[0] for row in admitted}:
         mine = [row[1:] for row in admitted if row[0] == key]

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.spark.state.candidates import Answer, Candidates, Lives, Pane
+from skyband.spark.axis import PaneLifetimes
+from skyband.spark.state.candidates import Answer, Candidates, Pane
 
 
 def pane(number, *scores):
@@ -15,15 +16,15 @@ def pane(number, *scores):
 
 
 def candidates(k, size, slide=1, **options):
-    return Candidates(k, Lives(size, slide), 1, **options)
+    return Candidates(k, PaneLifetimes(size, slide), 1, **options)
 
 
 def kept(found):
-    return found.rows.kept[0]
+    return found.rows.columns[0]
 
 
 def told(answers):
-    return [(a.window, a.kept[0]) for a in answers]
+    return [(a.window, a.columns[0]) for a in answers]
 
 
 def test_a_row_with_k_better_newer_rows_is_forgotten():
@@ -80,7 +81,7 @@ def test_a_pane_without_ranked_rows_changes_nothing():
 
 
 def test_halves_of_a_step_live_differently():
-    """Window 5, slide 2: of each step the later row lives for three windows, the other two."""
+    """Window 5, slide 2: of each step the later row lifetimes for three windows, the other two."""
     found = candidates(k=1, size=5, slide=2)
     answers = told(found.run([pane(2, 9.0), pane(3, 5.0)], closed=9))
     assert answers == [(1, ["2.0"]), (2, ["2.0"]), (3, ["3.0"])]
@@ -107,7 +108,7 @@ def test_changes_tell_what_entered_moved_and_left():
 
 
 def test_windows_that_are_not_yet_full_are_not_answered():
-    found = candidates(k=1, size=3, begins=3)
+    found = candidates(k=1, size=3, first_full_window=3)
     answers = told(found.run([pane(2, 5.0), pane(4, 7.0), pane(6, 6.0)], closed=4))
     assert answers == [(3, ["4.0"]), (4, ["4.0"])]
 
@@ -130,23 +131,24 @@ def rank_order(row):
 def test_what_is_kept_is_minimal(k, size, slide, panes):
     """After each pane: exactly the rows with fewer than k rows above that live as long."""
     slide = min(slide, size)
-    lives = Lives(size, slide)
-    found = Candidates(k, lives, 1)
+    lifetimes = PaneLifetimes(size, slide)
+    found = Candidates(k, lifetimes, 1)
     every = []
     for number in sorted(panes):
-        if number & 1 and not lives.split:
+        if number & 1 and not lifetimes.split:
             continue
         scores = sorted(panes[number], reverse=True)[:k]
         every += [(number, place, score) for place, score in enumerate(scores)]
-        list(found.run([pane(number, *scores)], closed=lives.step(number) - 1))
+        list(found.run([pane(number, *scores)], closed=lifetimes.step(number) - 1))
         found.check_invariants()
-        alive = [row for row in every if lives.last(row[0]) >= found.due]
+        alive = [row for row in every if lifetimes.last(row[0]) >= found.due]
         needed = [
             row
             for row in sorted(alive, key=rank_order)
             if k
             > sum(
-                rank_order(other) < rank_order(row) and lives.last(other[0]) >= lives.last(row[0])
+                rank_order(other) < rank_order(row)
+                and lifetimes.last(other[0]) >= lifetimes.last(row[0])
                 for other in alive
             )
         ]

@@ -18,7 +18,10 @@ from hypothesis import strategies as st
 from pyarrow import csv, parquet
 
 from skyband import TopK
-from skyband.cli import options, staging, top
+from skyband.cli import options
+from skyband.cli.commands import rank
+from skyband.cli.commands.top import TopOptions
+from skyband.cli.input import stage_parquet
 from skyband.spark.sessions import _interrupts_later
 from tests.command_line import COMPILING, Runner, process
 
@@ -34,7 +37,7 @@ def run(spark, capsys, monkeypatch):
 @pytest.fixture(params=[False, True], ids=["whole", "pruned"])
 def pruned(request, monkeypatch):
     """Whether Spark finds the best of each pane first; either way answers are the same."""
-    monkeypatch.setattr(staging.Stage, "prune", request.param)
+    monkeypatch.setattr(stage_parquet.Stage, "prune", request.param)
 
 
 def both(run, *words, stdin=None):
@@ -185,16 +188,16 @@ def test_many_rows_are_pruned(run, tmp_path, monkeypatch):
     columns = {"v": rng.integers(0, 99, rows), "t": rng.permutation(rows), "p": np.arange(rows) % 3}
     parquet.write_table(pa.table(columns), tmp_path / "many.parquet")
     pruned = []
-    monkeypatch.setattr("skyband.cli.on_spark.stage", _noting(pruned))
+    monkeypatch.setattr("skyband.cli.input.stage_parquet.stage", _noting(pruned))
     for words in (["--last", 20_000, "--slide", 3_000], ["--time", "t", "--window", 50_000]):
         both(run, tmp_path / "many.parquet", "--k", 9, "--by", "v", *words, "--format", "csv")
     both(run, tmp_path / "many.parquet", "--by", "v", "--last", 9, *CHANGES, "--format", "csv")
     assert pruned == [True, True, False]
 
 
-def _noting(pruned):
+def _noting(pruned, stage=stage_parquet.stage):
     def noting(*arguments):
-        found = staging.stage(*arguments)
+        found = stage(*arguments)
         pruned.append(found.prune)
         return found
 
@@ -219,7 +222,7 @@ def asked(draw):
         window = options.window(None, time, str(size), str(slide), offset, False)
     query = TopK(draw(st.integers(1, 6)), window, draw(st.sampled_from(["all", "changes"])))
     keys = ["p"] if draw(st.booleans()) else []
-    return top.Asked("v", time, keys, "auto", query)
+    return TopOptions("v", time, keys, "auto", query)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -231,11 +234,11 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, asked, prune):
     parquet.write_table(pa.table(dict(zip(types, arrays, strict=True))), tmp_path / "in.parquet")
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(staging.Stage, "prune", prune)
+        patch.setattr(stage_parquet.Stage, "prune", prune)
         for engine in ("local", "spark"):
             out, told = tmp_path / f"{engine}.csv", io.StringIO()
             with contextlib.redirect_stderr(told):
-                top.run(str(tmp_path / "in.parquet"), asked, top.Engine(engine), None, str(out))
+                rank.run(str(tmp_path / "in.parquet"), asked, rank.Engine(engine), None, str(out))
             found.append((out.read_bytes(), COMPILING.sub("", told.getvalue())))
     assert found[0] == found[1]
 

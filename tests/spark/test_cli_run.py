@@ -20,7 +20,7 @@ import yaml
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from skyband.cli.run import Stop
+from skyband.cli.commands.run import Stop
 from tests.command_line import Runner, timed
 
 pytestmark = pytest.mark.spark
@@ -294,7 +294,7 @@ def test_signals_stop_in_order() -> None:
     for kind, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         with Stop() as stop:
             os.kill(os.getpid(), kind)
-            assert stop.asked.is_set()
+            assert stop.requested.is_set()
             assert stop.code == code
             with pytest.raises(KeyboardInterrupt):
                 os.kill(os.getpid(), signal.SIGINT)

@@ -15,10 +15,10 @@ from skyband.spark import top_k
 
 SHORT = """
 import sys
-from skyband.cli import demo
-from skyband.spark import boards
-boards.ROWS_PER_BATCH = 400_000
-demo.run("1", "0", sys.argv[1], "spark")
+from skyband.cli.commands.tools import demo
+from skyband.demo import streams
+streams.ROWS_PER_BATCH = 400_000
+demo("1", "0", sys.argv[1], "spark")
 """
 
 pytestmark = [pytest.mark.spark, pytest.mark.cli]

@@ -75,7 +75,7 @@ def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path, key: str) -> None:
     found = playing.rows(3, 300)
     rows = frame(spark, found, tmp_path)
-    leaders = top_k_dominating(rows, partition_by=key or None, **ASKED)
+    leaders = rows.transform(top_k_dominating, partition_by=key or None, **ASKED)
     assert playing.whole(leaders.collect(), *([key] if key else [])) == expected(found, key)
 
 
@@ -146,4 +146,3 @@ def test_a_stream_of_all_rows_cannot_be_deduplicated(spark: SparkSession, tmp_pa
     rows = playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
     with pytest.raises(QueryError, match="deduplicate_by for all rows of a stream"):
         top_k_dominating(rows, **ASKED, deduplicate_by="id")
-    assert callable(top_k_dominating(**ASKED))

@@ -11,7 +11,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
-from skyband.spark.jobs.file import DominatingJob, load, words
+from skyband.spark.families.dominating.plan import DominatingQuery
+from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
 from tests.spark import playing
 from tests.spark.test_dominating import ASKED, expected
@@ -57,7 +58,7 @@ def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
 
 def test_a_job_names_its_attributes(tmp_path: Path) -> None:
     found = load(job(tmp_path, {"partition_by": "sector"}))
-    assert isinstance(found, DominatingJob)
+    assert isinstance(found.query, DominatingQuery)
     assert words(found) == (
         "top 3 dominating of the last 25 seconds, every 10 seconds, shifted by 3 seconds, "
         "by least price, most seq % 5 and least id % 4, for each sector"

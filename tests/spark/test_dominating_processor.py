@@ -13,14 +13,12 @@ from pyspark.sql.types import LongType, StringType
 from skyband import TopKDominating
 from skyband.dominating.panes import undominated
 from skyband.errors import SnapshotError
-from skyband.spark.axis import Clock
-from skyband.spark.families.dominating import shards
-from skyband.spark.families.dominating.keyed import KeyedKept, KeyedProcessor
-from skyband.spark.families.dominating.ranking import Sums
-from skyband.spark.families.dominating.shards import ShardKept, ShardProcessor
-from skyband.spark.state.candidates import Lives
-from skyband.spark.state.processor import STATE
-from skyband.spark.state.shard_keys import hashed, shard_keys
+from skyband.spark.axis import FOREVER, PaneGrid, SequenceAxis
+from skyband.spark.families.dominating.by_key import PointsSpec
+from skyband.spark.families.dominating.shard_counts import CountSums, ShardSpec, indexed_panes
+from skyband.spark.state.cache import EngineCache
+from skyband.spark.state.processor import WindowProcessor
+from skyband.spark.state.shards import shard_keys, spark_hash
 from skyband.windows import TimeWindow
 from tests.oracle import Answer, changes, ranks, time_dominating
 from tests.spark.fake_handle import Store, run_task
@@ -82,14 +80,14 @@ class Collected(Aggregation):
         return found
 
 
-def play(s, aggregation, query, processor, answered):
+def play(s, aggregation, spec, answered):
     """Play a stream to its end; ``answered`` gets the rows of each batch. Returns watermarks."""
 
     def new():
-        shards._remembered.clear()  # another worker
-        return processor(query, 1)
+        indexed_panes.clear()  # another worker
+        return WindowProcessor(spec, 1)
 
-    return play_batches(s, aggregation, new, query.output, answered)
+    return play_batches(s, aggregation, new, spec.output, answered)
 
 
 def expected(s, rows, watermark, before):
@@ -116,16 +114,14 @@ def test_shards_answer_any_stream_exactly(block):
     for seed in range(block * 400, block * 400 + 400):
         s = any_stream(seed)
         s.changes = False
-        kept = ShardKept(
-            s.k, WIDTH, Lives(s.size, s.slide), Clock(s.slide, s.offset, s.per_ms), TYPES, s.begins
-        )
+        spec = ShardSpec(("shard",), s.axis, s.grid, s.k, WIDTH, Cut.count, TYPES, s.begins)
         cut, told = Cut(s), []
 
         def summed(new, told=told, k=s.k):
             rows = sorted((row[1:] for row in new), key=lambda row: row[0])
-            told += Sums(k).answers(iter(rows))
+            told += CountSums(k).answers(iter(rows))
 
-        watermark, before = play(s, cut, kept, ShardProcessor, summed)
+        watermark, before = play(s, cut, spec, summed)
         wanted, _ = expected(s, cut.admitted, watermark, before) if cut.admitted else ([], 0)
         assert [answer(row, s) for row in told] == wanted, f"any_stream({seed})"
         assert all(row[4] == names(row[3]) for row in told)
@@ -140,14 +136,14 @@ def test_keys_answer_any_stream_exactly(block):
         window = TimeWindow(s.size, s.slide, s.offset, "tick")
         dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
         query = TopKDominating(s.k, dimensions, window, "changes" if s.changes else "all")
-        kept = KeyedKept(query, "auto", Clock(s.slide, s.offset, s.per_ms), TYPES)
+        spec = PointsSpec(("key",), s.axis, s.grid, query, "auto", TYPES)
         collected, told = Collected(s), defaultdict(list)
 
         def sorted_out(new, told=told):
             for row in new:
                 told[row[0]].append(row)
 
-        watermark, before = play(s, collected, kept, KeyedProcessor, sorted_out)
+        watermark, before = play(s, collected, spec, sorted_out)
         for key in {row[0] for row in collected.admitted}:
             own = [row for row in collected.admitted if row[0] == key]
             wanted, until = expected(s, own, watermark, before)
@@ -159,30 +155,29 @@ def test_keys_answer_any_stream_exactly(block):
 
 
 def test_state_of_another_release_is_refused():
-    kept = ShardKept(1, 1, Lives(10, 5), Clock(5, 0, 1), (), -(1 << 62))
+    axis, grid = SequenceAxis("at", 0), PaneGrid(10, 5)
+    spec = ShardSpec(("shard",), axis, grid, 1, 1, 1, (), -FOREVER)
     store = Store()
     pane = Row(0, 5, 2, [np.zeros(3).tobytes()], [0.0])
-    assert list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4)) == []
-    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    assert list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], 4)) == []
+    store.values[spec.name, (0,)] = (99, *store.values[spec.name, (0,)][1:])
     with pytest.raises(SnapshotError, match="version 99"):
-        list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4))
+        list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], 4))
 
 
-def test_a_worker_forgets_what_it_used_least_recently(monkeypatch):
+def test_a_worker_forgets_what_it_used_least_recently():
     from skyband.dominating.dominance_counts import index
 
     one = index(np.zeros((8, 2)))
-    monkeypatch.setattr(shards, "_CACHE", 2 * one.bytes)
-    shards._remembered.clear()
+    cache = EngineCache(2 * one.bytes, least=1)
     for name in (b"a", b"b", b"c"):
-        shards.remember(name, one)
-    assert list(shards._remembered) == [b"b", b"c"]
-    shards._remembered.clear()
+        cache.keep(name, one, one.bytes)
+    assert list(cache) == [b"b", b"c"]
 
 
 def test_shards_have_keys_that_spark_puts_into_different_tasks():
     for shard_count, partitions in ((1, 1), (2, 2), (8, 8), (5, 2), (3, 200)):
         keys = shard_keys(shard_count, partitions)
-        at = [hashed(key) % partitions for key in keys]
+        at = [spark_hash(key) % partitions for key in keys]
         assert len(set(keys)) == shard_count
         assert len(set(at)) == min(shard_count, partitions)

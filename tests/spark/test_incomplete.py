@@ -285,7 +285,6 @@ def test_data_frames_of_streams_must_fit_together(spark: SparkSession) -> None:
         with pytest.raises((QueryError, DataError), match=told):
             top_k_incomplete(frames, **{**asked, **more})
     with pytest.raises(QueryError, match="df is list"):
-        top_k_incomplete([rows], **ASKED)  # type: ignore[call-overload]
-    later = top_k_incomplete(**asked)
-    found = later(dict.fromkeys(STREAMS, rows))  # type: ignore[operator]
+        top_k_incomplete([rows], **ASKED)  # type: ignore[arg-type]
+    found = top_k_incomplete(dict.fromkeys(STREAMS, rows), **asked)
     assert found.columns == ["window", "rank", "score", "plate"]

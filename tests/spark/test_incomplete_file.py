@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skyband import IncompleteMonitor, TopKIncomplete, last
-from skyband.spark.families.incomplete.file import incomplete_windows
-from skyband.spark.files import Staged
+from skyband.spark.families.incomplete.file import IncompleteFile
+from skyband.spark.files import Staged, ranked_windows
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,8 @@ def test_files_are_ranked_as_by_the_local_engine(
     pq.write_table(pa.table(ends), tmp_path / "ends.parquet")
     staged = Staged(tmp_path / "rows.parquet", tmp_path / "ends.parquet" if timed else None, False)
     found: dict[tuple[int, int], Any] = {}
-    answers = incomplete_windows(spark, staged, query, "auto", keys > 1, tmp_path / "out")
+    ranking = IncompleteFile(query, "auto", keys > 1)
+    answers = ranked_windows(spark, staged, ranking, tmp_path / "out")
     for owner, ranked in answers:
         for one, window in zip(owner.tolist(), ranked, strict=True):
             if len(window.id):

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from skyband.datasets.cameras import CAMERAS
 from skyband.errors import QueryError
-from skyband.spark.jobs.file import IncompleteJob, load, words
+from skyband.spark.families.incomplete.plan import IncompleteQuery
+from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
 from tests.spark.test_incomplete import ASKED, STREAMS, expected, passages, values, whole, write
 
@@ -66,8 +67,8 @@ def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
 def test_a_job_names_its_streams(tmp_path: Path) -> None:
     more = {"incomplete": {**ROWS, "repeats": {"sum": 3}, "bounds": [0, 9]}}
     found = load(job(tmp_path, {**more, "partition_by": "road"}))
-    assert isinstance(found, IncompleteJob)
-    assert found.query.asked(str).query().most == 3
+    assert isinstance(found.query, IncompleteQuery)
+    assert found.query.options(str).query().most == 3
     assert words(found) == (
         "top 3 objects of the last 25 seconds, every 10 seconds, shifted by 3 seconds, "
         "by the sum of north, south and west, for each road"

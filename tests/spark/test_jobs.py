@@ -13,12 +13,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from rich.console import Console
 
-from skyband.cli import watching
-from skyband.cli.run import summary, title
+from skyband.cli.commands.run import summary, title
+from skyband.cli.output import live_view
 from skyband.errors import QueryError, SkybandError
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import Job, load
-from skyband.spark.jobs.progress import BOARD, Batch, Health, batch_of
+from skyband.spark.jobs.progress import BOARD, Batch, Progress, batch_of
 from skyband.spark.jobs.sinks import directory_per_batch
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
@@ -245,7 +245,7 @@ def test_a_directory_per_batch_replaces_itself(write: Any) -> None:
 # ---------------------------------------------------------------- how a run is doing
 
 
-def progress(number: int, **others: Any) -> StreamingQueryProgress:
+def report(number: int, **others: Any) -> StreamingQueryProgress:
     """A report as Spark writes it."""
     leaders = [
         {
@@ -301,7 +301,7 @@ def progress(number: int, **others: Any) -> StreamingQueryProgress:
 
 
 def test_a_batch_is_read_from_its_report() -> None:
-    batch = batch_of(progress(7))
+    batch = batch_of(report(7))
     assert batch is not None
     assert (batch.number, batch.rows, batch.windows, batch.ranked) == (7, 3000, 4, 8)
     assert (batch.no_time, batch.future, batch.null_score, batch.nan_score) == (1, 2, 3, 4)
@@ -313,16 +313,16 @@ def test_a_batch_is_read_from_its_report() -> None:
 
 
 def test_reports_without_a_batch() -> None:
-    assert batch_of(progress(7, durationMs={"latestOffset": 3})) is None
-    bare = batch_of(progress(7, observedMetrics={}, stateOperators=[], eventTime={}))
+    assert batch_of(report(7, durationMs={"latestOffset": 3})) is None
+    bare = batch_of(report(7, observedMetrics={}, stateOperators=[], eventTime={}))
     assert bare == Batch(7, seconds=1.5)
-    drained = batch_of(progress(7, eventTime={"watermark": "8999-12-31T23:59:50.000Z"}))
+    drained = batch_of(report(7, eventTime={"watermark": "8999-12-31T23:59:50.000Z"}))
     assert drained is not None
     assert drained.drained
-    far = batch_of(progress(7, eventTime={"watermark": "+10000-01-01T00:00:00.000Z"}))
+    far = batch_of(report(7, eventTime={"watermark": "+10000-01-01T00:00:00.000Z"}))
     assert far is not None
     assert far.watermark is None
-    counted = batch_of(progress(7, eventTime={"watermark": "1970-01-01T00:00:01.500Z"}))
+    counted = batch_of(report(7, eventTime={"watermark": "1970-01-01T00:00:01.500Z"}))
     assert counted is not None
     assert counted.passed == 1500
 
@@ -330,37 +330,37 @@ def test_reports_without_a_batch() -> None:
 def test_metrics_as_spark_connect_writes_them() -> None:
     fields = [{"name": "rows", "type": "long"}, {"name": "future", "type": "long"}]
     metric = {"values": [30, 2], "schema": {"type": "struct", "fields": fields}}
-    batch = batch_of(progress(7, observedMetrics={"skyband rows 0123abcd": metric}))
+    batch = batch_of(report(7, observedMetrics={"skyband rows 0123abcd": metric}))
     assert batch is not None
     assert (batch.rows, batch.future, batch.no_time) == (30, 2, 0)
 
 
 def test_batches_add_up_once() -> None:
-    health = Health()
+    progress = Progress()
     for number in (1, 2, 2):
-        batch = batch_of(progress(number))
+        batch = batch_of(report(number))
         assert batch is not None
-        health.add(batch)
-    idle = batch_of(progress(3, observedMetrics={}))
+        progress.add(batch)
+    idle = batch_of(report(3, observedMetrics={}))
     assert idle is not None
-    health.add(idle)
-    assert (health.batches, health.rows, health.windows, health.late) == (3, 6000, 8, 6)
-    assert health.rows_per_second == 2000
-    assert health.candidates == 46
-    assert len(health.leaders) == 4
-    assert health.last == idle
+    progress.add(idle)
+    assert (progress.batches, progress.rows, progress.windows, progress.late) == (3, 6000, 8, 6)
+    assert progress.rows_per_second == 2000
+    assert progress.candidates == 46
+    assert len(progress.leaders) == 4
+    assert progress.last == idle
 
 
 QUERY = {"keys": ["sector"], "windows": "time", "emit": "all"}
 
 
 @pytest.fixture
-def health() -> Health:
-    found = Health()
-    batch = batch_of(progress(7))
+def progress() -> Progress:
+    progress = Progress()
+    batch = batch_of(report(7))
     assert batch is not None
-    found.add(batch)
-    return found
+    progress.add(batch)
+    return progress
 
 
 def drawn(thing: Any, height: int = 40) -> str:
@@ -374,10 +374,10 @@ def clock() -> datetime:
     return datetime(2024, 1, 1, 3, 2, 5, tzinfo=UTC)
 
 
-def test_the_screen(health: Health) -> None:
+def test_the_screen(progress: Progress) -> None:
     console = Console(width=100, height=40, color_system=None, force_terminal=True)
-    screen = watching.Screen("top 2 by price", QUERY, console, clock)
-    text = drawn(screen.frame(health))
+    screen = live_view.Screen("top 2 by price", QUERY, console, clock)
+    text = drawn(screen.frame(progress))
     for line in (
         "Skyband  top 2 by price",
         "2024-01-01 00:00:00 to 2024-01-01 02:00:00",
@@ -400,45 +400,47 @@ def test_the_screen(health: Health) -> None:
         ["2", "617,283.625", "ABC"],
     ]
     with console.capture(), screen:
-        screen.see(Health())
-        screen.see(health)
+        screen.see(Progress())
+        screen.see(progress)
 
 
-def test_a_small_screen_shows_few(health: Health) -> None:
-    assert drawn(watching.board(health.leaders, QUERY, 3)).count("ABC") == 3
+def test_a_small_screen_shows_few(progress: Progress) -> None:
+    assert drawn(live_view.board(progress.leaders, QUERY, 3)).count("ABC") == 3
 
 
 def test_before_the_first_batch() -> None:
-    assert "No window has been answered yet" in drawn(watching.board((), QUERY))
-    assert watching.told(Health(), QUERY, clock()) == [("batch", "waiting for the first one")]
+    assert "No window has been answered yet" in drawn(live_view.board((), QUERY))
+    assert live_view.progress_lines(Progress(), QUERY, clock()) == [
+        ("batch", "waiting for the first one")
+    ]
 
 
-def test_a_line_for_each_batch(health: Health, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = watching.Lines(QUERY, clock)
+def test_a_line_for_each_batch(progress: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = live_view.Lines(QUERY, clock)
     for _ in range(3):
-        lines.see(health)
+        lines.see(progress)
     assert capsys.readouterr().err == (
         "skyband: batch 7: 3,000 rows (2,000 a second), 4 windows, watermark 2024-01-01 02:00:00, "
         "1 h 2 min behind the clock, 46 candidates, state 1.5 MB, 2 late groups, "
         "3 rows set aside, 7 not ranked, 1.50 s\n"
     )
-    watching.Nobody().see(health)
+    live_view.Nobody().see(progress)
     assert capsys.readouterr().err == ""
 
 
 def test_words() -> None:
     batch = Batch(1, watermark=datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC))
-    assert watching.watermark(batch, {"windows": "sequence"}, clock()) == "row 5,000"
-    assert watching.watermark(Batch(1), QUERY, clock()) == "none yet"
+    assert live_view.watermark(batch, {"windows": "sequence"}, clock()) == "row 5,000"
+    assert live_view.watermark(Batch(1), QUERY, clock()) == "none yet"
     ended = Batch(1, watermark=datetime(8999, 1, 1, tzinfo=UTC))
-    assert "drained" in watching.watermark(ended, QUERY, clock())
-    assert watching.span(timedelta(0)) == watching.span(timedelta(seconds=-3)) == "0 s"
-    assert watching.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
-    assert [watching.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
+    assert "drained" in live_view.watermark(ended, QUERY, clock())
+    assert live_view.span(timedelta(0)) == live_view.span(timedelta(seconds=-3)) == "0 s"
+    assert live_view.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
+    assert [live_view.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
         "0 B", "999 B", "2.1 MB", "5 GB",
     ]  # fmt: skip
     values = [None, True, 1234, 2.0, 1e-9, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:00.120Z"]
-    assert [watching.shown(value) for value in values] == [
+    assert [live_view.shown(value) for value in values] == [
         "", "true", "1,234", "2", "1e-09", "2024-01-01 00:00:00", "2024-01-01 00:00:00.120",
     ]  # fmt: skip
 
@@ -446,26 +448,26 @@ def test_words() -> None:
 class Work:
     """What a summary needs of a run."""
 
-    def __init__(self, health: Health, drained: bool = False) -> None:
-        self.health, self.drained, self.query = health, drained, QUERY
+    def __init__(self, progress: Progress, drained: bool = False) -> None:
+        self.progress, self.drained, self.query = progress, drained, QUERY
 
 
-def test_summaries(write: Any, health: Health, tmp_path: Path) -> None:
+def test_summaries(write: Any, progress: Progress, tmp_path: Path) -> None:
     job = load(write(JOB))
-    told = summary(job, Work(health), stopped=False)
+    told = summary(job, Work(progress), stopped=False)
     assert told[0] == "rows        3,000 read in 1 batch"
     assert f"results     {tmp_path / 'out'}" in told
     assert told[-2].startswith("to go on    skyband run")
     assert "drain: true" in told[-1]
-    assert "goes on from here" in summary(job, Work(health), stopped=True)[-1]
-    assert "drained" in summary(job, Work(health, drained=True), stopped=False)[-1]
-    assert summary(job, Work(Health()), stopped=True)[0] == "rows        none were read"
+    assert "goes on from here" in summary(job, Work(progress), stopped=True)[-1]
+    assert "drained" in summary(job, Work(progress, drained=True), stopped=False)[-1]
+    assert summary(job, Work(Progress()), stopped=True)[0] == "rows        none were read"
     batch = changed("trigger", "batch")
     del batch["checkpoint"]
-    assert "every window" in summary(load(write(batch)), Work(health), stopped=False)[-1]
+    assert "every window" in summary(load(write(batch)), Work(progress), stopped=False)[-1]
     live = changed("sink", {"format": "console"})
     del live["checkpoint"]
-    assert "give the job a checkpoint" in summary(load(write(live)), Work(health), True)[-1]
+    assert "give the job a checkpoint" in summary(load(write(live)), Work(progress), True)[-1]
 
 
 # ---------------------------------------------------------------- why a query failed

@@ -13,9 +13,10 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 
 from skyband.errors import SnapshotError
-from skyband.spark.state.processor import STATE, Kept, PaneProcessor
+from skyband.spark.state.candidates import CandidateSpec
+from skyband.spark.state.processor import WindowProcessor
 from tests.spark.fake_handle import FakeHandle, Store, run_task
-from tests.spark.fake_stream import Stream, Watched, WatchedKept, any_stream, check, play
+from tests.spark.fake_stream import STATE, Stream, Watched, WatchedSpec, any_stream, check, play
 
 BLOCK = 1000
 
@@ -147,7 +148,7 @@ def test_setting_the_timer_that_fired_is_lost():
 )
 def test_values_must_fit_the_declared_layout(value):
     handle = FakeHandle(Store())
-    state = handle.getValueState(STATE, any_stream(1).kept(Kept).state)
+    state = handle.getValueState(STATE, any_stream(1).spec(CandidateSpec).layout)
     with pytest.raises(AssertionError):
         state.update(value)
 
@@ -174,10 +175,10 @@ class TakesPanesAsTheyCome(Watched):
 
 
 def mutated(kind):
-    return type("Mutated", (WatchedKept,), {"kind": kind})
+    return type("Mutated", (WatchedSpec,), {"kind": kind})
 
 
-class OneStepPerBatch(PaneProcessor):
+class OneStepPerBatch(WindowProcessor):
     """Answers only the window whose timer fired, and sets a timer for the next."""
 
     def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # noqa: N802
@@ -185,19 +186,32 @@ class OneStepPerBatch(PaneProcessor):
         yield from super().handleExpiredTimer(key, only, expiredTimerInfo)
 
 
-class RemembersItself(PaneProcessor):
+class RemembersItself(WindowProcessor):
     """Keeps state in the object as well, where it outlives a failed task."""
 
-    def _load(self):
-        memory = self.__dict__.setdefault("memory", {})
-        if self._handle.key not in memory:
-            memory[self._handle.key] = super()._load()
-        return memory[self._handle.key]
+    def init(self, handle):
+        super().init(handle)
+        self._spec = Remembering(self._spec)
+
+
+class Remembering:
+    """A spec that opens a key once."""
+
+    def __init__(self, spec):
+        self._spec, self._states = getattr(spec, "_spec", spec), getattr(spec, "_states", {})
+
+    def __getattr__(self, name):
+        return getattr(self._spec, name)
+
+    def open(self, key, fields, store=None):
+        if key not in self._states:
+            self._states[key] = self._spec.open(key, fields, store)
+        return self._states[key]
 
 
 MUTATIONS = {
-    "naive prune on insert": {"kept": mutated(InsertsFirst)},
-    "unsorted panes": {"kept": mutated(TakesPanesAsTheyCome)},
+    "naive prune on insert": {"spec": mutated(InsertsFirst)},
+    "unsorted panes": {"spec": mutated(TakesPanesAsTheyCome)},
     "one step per batch": {"processor": OneStepPerBatch},
     "state outside the store": {"processor": RemembersItself},
 }
@@ -236,13 +250,13 @@ def test_mutations_give_wrong_answers_in_catch_up_only(mutation):
 
 def test_a_processor_travels_to_workers():
     stream = any_stream(5)
-    twin = pickle.loads(cloudpickle.dumps(PaneProcessor(stream.kept(Kept), 1)))
-    check(stream, processor=lambda kept, keys: twin)
+    twin = pickle.loads(cloudpickle.dumps(WindowProcessor(stream.spec(CandidateSpec), 1)))
+    check(stream, processor=lambda spec, width: twin)
 
 
 def test_state_of_another_version_is_refused():
     stream = any_stream(5)
-    processor = PaneProcessor(stream.kept(Kept), 1)
-    store = Store(values={(STATE, (0,)): (99,)}, timers=[(1, (0,))])
+    processor = WindowProcessor(stream.spec(CandidateSpec), 1)
+    store = Store(values={(STATE, (0,)): (99, *[0] * 9)}, timers=[(1, (0,))])
     with pytest.raises(SnapshotError, match="version 99"):
         list(run_task(processor, store, [], watermark=10))

@@ -240,15 +240,15 @@ def test_names_are_functions_whatever_was_imported_first(first: str) -> None:
 @pytest.mark.parametrize("what", [None, [1], "trades"])
 def test_only_a_dataframe_is_asked(what: Any) -> None:
     with pytest.raises(QueryError, match="expected a Spark DataFrame") as raised:
-        top_k(**ASKED)(what)
+        top_k(what, **ASKED)
     assert "createDataFrame" in raised.value.fix
 
 
-def test_a_curried_question_is_checked_at_once() -> None:
+def test_options_are_checked_before_the_dataframe_is_looked_at() -> None:
     with pytest.raises(QueryError, match="slide is 2 minutes"):
-        top_k(**(ASKED | {"slide": "2 minutes"}))
+        top_k(None, **(ASKED | {"slide": "2 minutes"}))
     with pytest.raises(QueryError, match="algorithm is 'magic'"):
-        top_k(**(ASKED | COUNTED | {"algorithm": "magic"}))
+        top_k(None, **(ASKED | COUNTED | {"algorithm": "magic"}))
 
 
 @pytest.mark.usefixtures("idle")
@@ -263,7 +263,7 @@ def test_many_rows_per_window_are_a_warning(trades: DataFrame) -> None:
     with pytest.warns(UserWarning, match="k is 10,001: each micro-batch") as caught:
         top_k(trades, **(ASKED | {"k": 10_001}))
     with pytest.warns(UserWarning, match="k is 100,000") as curried:
-        trades.transform(top_k(**(ASKED | {"k": 100_000})))
+        trades.transform(top_k, **(ASKED | {"k": 100_000}))
     assert {warning.filename for warning in [*caught, *curried]} == {__file__}
     assert top_k(trades, **(ASKED | {"k": 10_000})).columns
 
@@ -332,15 +332,14 @@ def test_any_column_name_will_do(spark: SparkSession) -> None:
     values = [F.lit(i).alias(name) for i, name in enumerate(odd)]
     rows = spark.range(1).select(F.timestamp_seconds(F.lit(5)).alias("event.time"), *values)
     leaders = rows.transform(
-        top_k(
-            k=1,
-            by="`a.b` + `tick``ed`",
-            time="event.time",
-            window="10 seconds",
-            partition_by=["a.b", "with space"],
-            id=["tick`ed", "_sky_at"],
-            deduplicate_by=["größe", "key_0"],
-        )
+        top_k,
+        k=1,
+        by="`a.b` + `tick``ed`",
+        time="event.time",
+        window="10 seconds",
+        partition_by=["a.b", "with space"],
+        id=["tick`ed", "_sky_at"],
+        deduplicate_by=["größe", "key_0"],
     )
     rest = [name for name in odd if name not in ("a.b", "with space")]
     assert leaders.columns == [
@@ -481,7 +480,7 @@ def test_results_look_as_documented(
     assert batch.schema.simpleString() == wanted
     assert stream.schema == batch.schema
     assert stream.isStreaming
-    assert trades.transform(top_k(**query)).schema == batch.schema
+    assert trades.transform(top_k, **query).schema == batch.schema
 
 
 def test_a_time_without_zone_is_read_in_utc(spark: SparkSession) -> None:

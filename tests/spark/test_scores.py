@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import QueryError
 from skyband.spark import top_k
-from skyband.spark.ansi_warnings import suggestion
-from skyband.spark.expressions import FUNCTIONS, safe_score
+from skyband.spark.expressions import FUNCTIONS, safe_score, suggestion
 
 COLUMNS = ["price", "volume", "ts", "side", "quote", "my col", "order", "r", "date"]
 
@@ -215,6 +214,6 @@ def test_the_warning_points_at_the_line_that_asked(spark: SparkSession) -> None:
         warnings.simplefilter("always")
         here = sys._getframe().f_lineno
         top_k(rows, **asked)
-        rows.transform(top_k(**asked))
+        rows.transform(top_k, **asked)
     found = [(Path(w.filename).name, w.lineno) for w in told if "try_divide" in str(w.message)]
     assert found == [("test_scores.py", here + 1), ("test_scores.py", here + 2)]

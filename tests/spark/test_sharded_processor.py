@@ -14,16 +14,12 @@ from pyspark.sql.types import DoubleType, LongType, StringType, StructField, Str
 
 from skyband import TopKIncomplete
 from skyband.errors import SnapshotError
-from skyband.spark.axis import Clock
+from skyband.spark.axis import PaneGrid, SequenceAxis
 from skyband.spark.families.incomplete.engine import IncompleteEngine
-from skyband.spark.state import shard
-from skyband.spark.state import shard_batch as at_once
-from skyband.spark.state.candidates import Lives
-from skyband.spark.state.ids import Numbers
-from skyband.spark.state.merge import best
-from skyband.spark.state.processor import STATE
-from skyband.spark.state.shard_engine import made_up
-from skyband.spark.state.shard_state import ShardKept, ShardProcessor
+from skyband.spark.state import batch, shard
+from skyband.spark.state.processor import WindowProcessor
+from skyband.spark.state.shard import IdEncoder, ShardSpec, synthetic_times
+from skyband.spark.state.shards import best
 from tests.oracle import changes, ranks
 from tests.oracle_incomplete import time_incomplete
 from tests.spark.fake_handle import Store, run_task
@@ -78,7 +74,7 @@ def asked(s):
     query = TopKIncomplete(
         s.k,
         STREAMS,
-        made_up(s.size, s.slide),
+        synthetic_times(s.size, s.slide),
         chance.choice(("sum", "min", "max", (0.5, 0.1, 2.0))),
         (least, BOUNDS[1]),
         repeats=chance.choice(("max", ("sum", 20))) if least == 0.0 else "max",
@@ -92,17 +88,17 @@ def asked(s):
     )
 
 
-def kept_of(s, query, algorithm, whole, shards):
+def spec_of(s, query, algorithm, whole, shards):
     """What a processor is told of a query."""
     options = {"error": 0} if algorithm == "likely" else None  # which makes it exact
-    return ShardKept(
+    return ShardSpec(
+        ("key_0", "shard"),
+        s.axis,
+        s.grid,
         IncompleteEngine(query, algorithm, options),
-        Lives(s.size, s.slide),
-        Clock(s.slide, s.offset, s.per_ms),
         (LongType(),) if whole else (StringType(),),
-        whole,
+        ("stream", "value"),
         shards > 1,
-        2,
         s.begins,
     )
 
@@ -131,9 +127,9 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
         s.drain = s.drain and not s.counted  # a shard does not know which rows others have
         s.full = s.full and not s.changes  # what changed is told from the first window on
         query, shards, whole, algorithm = asked(s)
-        monkeypatch.setattr(shard, "_TOGETHER", random.Random(seed).choice((1, 10, 1000)))
+        monkeypatch.setattr(shard, "_PUSHED_ROWS", random.Random(seed).choice((1, 10, 1000)))
         monkeypatch.setattr(shard, "_FAR", random.Random(seed).choice((0, 9, 1 << 30)))
-        kept = kept_of(s, query, algorithm, whole, shards)
+        spec = spec_of(s, query, algorithm, whole, shards)
         spread, told = Spread(s, shards, whole), defaultdict(dict)
 
         def merged(new, told=told, k=s.k, alone=shards == 1):
@@ -145,10 +141,10 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
                 columns = [list(column) for column in zip(*parts, strict=True)]
                 told[key][window] = parts[0] if alone else best(k, columns)
 
-        def new(kept=kept):
-            return ShardProcessor(kept, 2)
+        def new(spec=spec):
+            return WindowProcessor(spec, 2)
 
-        watermark, _ = play_batches(s, spread, new, kept.output, merged)
+        watermark, _ = play_batches(s, spread, new, spec.output, merged)
         for key in {row[0] for row in spread.admitted}:
             wanted = expected(s, query, spread, key, watermark)
             found = sorted(told[key].items())
@@ -179,13 +175,13 @@ def test_approximate_answers_are_never_too_high():
         s = any_stream(seed)
         s.drain, s.changes, s.full = s.drain and not s.counted, False, False
         query, shards, whole, _ = asked(s)
-        kept = kept_of(s, query, "approximate", whole, shards)
+        spec = spec_of(s, query, "approximate", whole, shards)
         spread, told = Spread(s, shards, whole), []
 
-        def new(kept=kept):
-            return ShardProcessor(kept, 2)
+        def new(spec=spec):
+            return WindowProcessor(spec, 2)
 
-        watermark, _ = play_batches(s, spread, new, kept.output, told.extend)
+        watermark, _ = play_batches(s, spread, new, spec.output, told.extend)
         scores = {}
         for key in {row[0] for row in spread.admitted}:
             everyone = replace(query, k=1 << 20)
@@ -198,29 +194,30 @@ def test_approximate_answers_are_never_too_high():
 
 
 def test_numbers_tell_ids_apart_whose_hashes_are_equal():
-    numbers = Numbers(False, 2)
+    encoder = IdEncoder(False, 2)
     ids = [["a", "b", "a", "c"], [1, 1, 1, 2]]
-    first = numbers.number(ids, [7, 7, 7, 8]).tolist()
+    first = encoder.encode(ids, [7, 7, 7, 8]).tolist()
     assert first[0] == first[2]
     assert len(set(first)) == 3
-    numbers.forget(numbers.number([["b"], [1]], [7]))
-    again = Numbers(False, 2)
-    again.adopt(numbers.columns())
+    encoder.retain(encoder.encode([["b"], [1]], [7]))
+    again = IdEncoder(False, 2)
+    again.restore(encoder.save())
     assert len(again) == 1
-    assert again.number([["b", "a"], [1, 1]], [7, 7]).tolist() == [first[1], 7]
-    assert again.ids(again.number([["a"], [1]], [7])) == [["a"], [1]]
+    assert again.encode([["b", "a"], [1, 1]], [7, 7]).tolist() == [first[1], 7]
+    assert again.decode(again.encode([["a"], [1]], [7])) == [["a"], [1]]
 
 
 def test_state_of_another_release_is_refused():
-    query = TopKIncomplete(1, STREAMS, made_up(10, 5))
+    query = TopKIncomplete(1, STREAMS, synthetic_times(10, 5))
     engine = IncompleteEngine(query, "recompute")
-    kept = ShardKept(engine, Lives(10, 5), Clock(5, 0, 1), (LongType(),), True, False, 2)
+    types, axis, grid = (LongType(),), SequenceAxis("seq", 0), PaneGrid(10, 5)
+    spec = ShardSpec(("shard",), axis, grid, engine, types, ("stream", "value"), False)
     store = Store()
     pane = Row(0, 5, 2, [3], [7], [0], [0.5])
-    assert list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4)) == []
-    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    assert list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], 4)) == []
+    store.values[spec.name, (0,)] = (99, *store.values[spec.name, (0,)][1:])
     with pytest.raises(SnapshotError, match="version 99"):
-        list(run_task(ShardProcessor(kept, 1), store, [((0,), [pane])], 4))
+        list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], 4))
 
 
 def test_batches_are_answered_pane_after_pane(monkeypatch):
@@ -228,8 +225,8 @@ def test_batches_are_answered_pane_after_pane(monkeypatch):
         chance, s = random.Random(seed), any_stream(seed)
         query, shards, whole, algorithm = asked(s)
         s.full = s.full and not s.changes
-        kept = kept_of(s, query, algorithm, whole, shards)
-        monkeypatch.setattr(at_once, "_TOGETHER", chance.choice((0, 3, 1000)))
+        spec = spec_of(s, query, algorithm, whole, shards)
+        monkeypatch.setattr(shard, "_PUSHED_ROWS", chance.choice((0, 3, 1000)))
         monkeypatch.setattr(shard, "_FAR", chance.choice((0, 9, 1 << 30)))
         spread = Spread(s, shards, whole)
         spread.admitted, rows = s.rows, []
@@ -247,11 +244,11 @@ def test_batches_are_answered_pane_after_pane(monkeypatch):
         names = [f"c{i}" for i in range(len(rows[0]))]
         table = pa.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
         keys = [StructField("key_0", DoubleType()), StructField("key_1", LongType())]
-        schema = StructType([*keys, *kept.output])
+        schema = StructType([*keys, *spec.output])
         batches = table.to_batches(chance.choice((1, 3, 100)))
         told = defaultdict(lambda: defaultdict(list))
-        for batch in at_once._of_rows(kept, 2, schema, iter(batches)):
-            for key, _, window, *row in zip(*(c.to_pylist() for c in batch.columns), strict=True):
+        for answers in batch._answered(spec, schema, iter(batches)):
+            for key, _, window, *row in zip(*(c.to_pylist() for c in answers.columns), strict=True):
                 told[repr(key)][window].append(row)
         until = reached * s.slide if s.counted else 1 << 62
         for key in range(3):

@@ -16,10 +16,15 @@ from pyspark.sql import functions as F
 from skyband import TopKTotals, TotalsMonitor, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k
-from skyband.spark.families.totals.aggregate import aggregate
-from skyband.spark.families.totals.exact_parts import Pieces, double_pieces
-from skyband.spark.families.totals.partial_sums import cut_doubles
-from skyband.spark.families.totals.partials import BUCKET, SCORE, _bucket, _cut
+from skyband.spark.columns import SCORE
+from skyband.spark.families.totals.plan import aggregate_of
+from skyband.spark.families.totals.sums import (
+    BUCKET,
+    ExactParts,
+    cut_doubles,
+    cut_sql,
+    double_parts,
+)
 from skyband.totals.aggregate import parsed
 from tests.oracle_totals import exact_sum, time_totals
 from tests.spark import playing
@@ -162,18 +167,18 @@ def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
         values += [near, -math.nextafter(near, math.inf), math.nextafter(near, 0.0)]
         values.append(chance.uniform(-1, 1) * near)
     rows = spark.createDataFrame([(value,) for value in values], f"{SCORE} double")
-    found = rows.withColumn(BUCKET, _bucket()).withColumns(_cut()).collect()
+    found = cut_sql(rows, "doubles").collect()
     bucket = np.array([row[BUCKET] for row in found], np.int64)
-    parts = [np.array([row[f"cut_{i}"] for row in found], np.int64) for i in range(3)]
+    parts = [np.array([row[f"part_{i}"] for row in found], np.int64) for i in range(3)]
     assert max(int(np.abs(part).max()) for part in parts) <= 2**32 + 64
     for own in ((bucket, parts), cut_doubles(np.array(values))):
-        check_pieces(values, double_pieces(*own))
+        check_parts(values, double_parts(*own))
 
 
-def check_pieces(values: list[float], pieces: Pieces) -> None:
-    assert pieces.first.sum() == len(values)
+def check_parts(values: list[float], parts: ExactParts) -> None:
+    assert parts.first.sum() == len(values)
     exact = [Fraction(0)] * len(values)
-    for row, value in zip(pieces.row.tolist(), pieces.value.tolist(), strict=True):
+    for row, value in zip(parts.row.tolist(), parts.value.tolist(), strict=True):
         if math.isfinite(values[row]):
             exact[row] += Fraction(value)
         else:
@@ -277,7 +282,7 @@ def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
         ({"by": "sum(sector)"}, "of type string"),
         ({"by": "count(prize)"}, "prize"),
         ({"key": []}, "key is \\[\\]"),
-        ({"key": "clint"}, "no column 'clint'"),
+        ({"key": "clint"}, "^key: there is no column 'clint'"),
         ({"key": "sector", "partition_by": "sector"}, "partly in partition_by"),
         ({"window": 100, "slide": 10, "offset": None}, "windows that count rows"),
         ({"emit": "changes"}, "emit is 'changes' for keys in several shards"),
@@ -320,13 +325,13 @@ def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
         (F.expr("sum(if(sector = 'a', price, 0))"), "sum(if(sector = 'a', price, 0))"),
     ]
     for column, text in good:
-        assert str(aggregate(rows, column)) == text
+        assert str(aggregate_of(rows, column)) == text
     with pytest.raises(QueryError, match="SQL text"):
-        aggregate(rows, F.sum(F.when(F.col("sector") == "a", price)))
+        aggregate_of(rows, F.sum(F.when(F.col("sector") == "a", price)))
     for column in (F.count_distinct("price"), F.sum("price") / 2, price, F.try_sum("price")):
         with pytest.raises(QueryError, match="with key="):
-            aggregate(rows, column)
+            aggregate_of(rows, column)
     with pytest.raises(QueryError, match="an aggregate, without key="):
         top_k(rows, k=3, by=F.sum("price"), time="ts", window="1 minute")
     assert parsed("sum(CASE WHEN sector = ',)' THEN price END)") is not None
-    assert callable(top_k(**ASKED))
+    assert rows.transform(top_k, **ASKED).columns == ["window", "rank", "score", "client"]

@@ -11,7 +11,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
-from skyband.spark.jobs.file import TotalsJob, load, words
+from skyband.spark.families.totals.plan import TotalsQuery
+from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
 from tests.spark import playing
 from tests.spark.playing import SECOND
@@ -48,8 +49,8 @@ def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
 
 def test_a_job_names_its_key(tmp_path: Path) -> None:
     found = load(job(tmp_path, {"by": "AVG(price * 2)", "partition_by": "id"}))
-    assert isinstance(found, TotalsJob)
-    assert found.query.asked(str).query().by == "mean"
+    assert isinstance(found.query, TotalsQuery)
+    assert found.query.options(str).query().by == "mean"
     assert words(found) == (
         "top 3 keys by mean of the last 25 seconds, every 10 seconds: "
         "AVG(price * 2) of each sector, for each id"

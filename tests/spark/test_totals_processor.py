@@ -12,28 +12,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import IntegerType, LongType, StringType
 
 from skyband.errors import SnapshotError
-from skyband.spark.axis import Clock
-from skyband.spark.families.totals import processor
-from skyband.spark.families.totals.blocks import packed
-from skyband.spark.families.totals.exact_parts import double_pieces, whole_pieces
-from skyband.spark.families.totals.partial_sums import Adding, cut_doubles
-from skyband.spark.families.totals.partials import EXACT
-from skyband.spark.families.totals.processor import Remembered, TotalsKept, TotalsProcessor
-from skyband.spark.panes import AT, SCORE
-from skyband.spark.state.candidates import Lives
-from skyband.spark.state.merge import best
-from skyband.spark.state.processor import STATE
+from skyband.spark.axis import PaneGrid
+from skyband.spark.columns import POSITION, SCORE
+from skyband.spark.families.totals import state
+from skyband.spark.families.totals.blocks import PaneAdder, packed
+from skyband.spark.families.totals.state import TotalsSpec
+from skyband.spark.families.totals.sums import (
+    EXACT,
+    PartialSums,
+    cut_doubles,
+    double_parts,
+    whole_parts,
+)
+from skyband.spark.state.cache import EngineCache
+from skyband.spark.state.processor import WindowProcessor
+from skyband.spark.state.shards import best
 from skyband.totals.query import BYS, TopKTotals
 from skyband.windows import TimeWindow
 from tests.oracle import changes, ranks
@@ -42,7 +38,13 @@ from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import Aggregation, any_stream, play_batches, report
 
 SHARDS = 2
-HELD = {"sum": "doubles", "mean": "doubles", "max": "extremes", "min": "extremes", "count": "rows"}
+ACCUMULATOR = {
+    "sum": "doubles",
+    "mean": "doubles",
+    "max": "extremes",
+    "min": "extremes",
+    "count": "rows",
+}
 TEXTS = [None, "a", "b", "é", "z", "Z", "", "aa"]
 
 
@@ -56,29 +58,16 @@ def place_of(key):
     return tuple((part is not None, part) for part in key)
 
 
-def layout(by, whole):
-    key = [LongType()] if whole else [IntegerType(), StringType()]
-    fields = [("at", LongType()), *((f"kept_{i}", type) for i, type in enumerate(key))]
-    if HELD[by] == "doubles":
-        fields.append(("bucket", IntegerType()))
-    if by in ("count", "mean"):
-        fields.append(("rows", LongType()))
-    parts = {"doubles": [LongType()] * 3, "extremes": [DoubleType()], "rows": []}[HELD[by]]
-    fields += [(f"part_{i}", type) for i, type in enumerate(parts)]
-    return StructType([StructField(name, type) for name, type in fields]), tuple(key)
-
-
-def kept_of(s, by, whole, shards):
-    rows, types = layout(by, whole)
+def spec_of(s, by, whole, shards):
+    types = (LongType(),) if whole else (IntegerType(), StringType())
     window = TimeWindow(s.size, s.slide, s.offset, "tick")
-    return TotalsKept(
+    return TotalsSpec(
+        ("shard",),
+        s.axis,
+        s.grid,
         TopKTotals(s.k, by, window, "changes" if s.changes else "all"),
-        HELD[by],
+        PartialSums(ACCUMULATOR[by], by, types),
         0,
-        Lives(s.size, s.slide),
-        Clock(s.slide, s.offset, s.per_ms),
-        rows,
-        types,
         shards > 1,
         "test",
     )
@@ -87,16 +76,13 @@ def kept_of(s, by, whole, shards):
 class Added(Aggregation):
     """Spark's part: blocks of closed panes, each made of the rows of one or two tasks."""
 
-    def __init__(self, stream, kept, by, whole):
+    def __init__(self, stream, spec, whole):
         super().__init__(stream)
-        self.kept, self.whole = kept, whole
-        self.key = [f"kept_{i}" for i in range(len(kept.types))]
-        rest = stream.size % stream.slide
-        placed = (stream.slide, rest, stream.offset)
-        self.adding = Adding(("shard",), tuple(self.key), HELD[by], by, *placed)
-        types = to_arrow_schema(kept.rows).types[1 : 1 + len(self.key)]
-        columns = zip([*self.key, AT, SCORE], [*types, pa.int64(), pa.float64()], strict=True)
-        self.schema = pa.schema([("shard", pa.int32()), *columns])
+        self.spec, self.whole = spec, whole
+        self.adder = PaneAdder(("shard",), spec.sums, spec.grid)
+        key = [spec.sums.arrow.field(name) for name in spec.sums.key]
+        values = [(POSITION, pa.int64()), (SCORE, pa.float64())]
+        self.schema = pa.schema([("shard", pa.int32()), *key, *values])
         self.choice = random.Random(stream.seed)
 
     def closed(self):
@@ -107,7 +93,7 @@ class Added(Aggregation):
                 for row in self.groups.pop((key, label, pane)):
                     self.choice.choice(tasks).append(row)
         for rows in tasks:
-            for block in self.adding.blocks(iter([self.batch(rows)])):
+            for block in self.adder.blocks(iter([self.batch(rows)])):
                 for home, pane, data in zip(*block.to_pydict().values(), strict=True):
                     if data is not None:
                         found[home,].append(Row(home, pane, [data]))
@@ -118,7 +104,7 @@ class Added(Aggregation):
         found = []
         for value, at, id in rows:
             key = key_of(id, self.whole)
-            home = crc32(str(key).encode()) % SHARDS if self.kept.merged else 0
+            home = crc32(str(key).encode()) % SHARDS if self.spec.merged else 0
             found.append((home, *key, at, value if ranks(value) else None))
         columns = list(zip(*found, strict=True)) or [[] for _ in self.schema]
         arrays = [pa.array(c, type) for type, c in zip(self.schema.types, columns, strict=True)]
@@ -157,28 +143,28 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
         chance = random.Random(seed)
         s.fail = [chance.choice([0, 1, 3, 1000]) for _ in range(3)]  # also at their very end
         whole, shards = seed % 3 == 0, 1 if s.changes else SHARDS
-        kept = kept_of(s, by, whole, shards)
-        added, told = Added(s, kept, by, whole), []
-        workers = [Remembered(), Remembered(1 << 15)]
+        spec = spec_of(s, by, whole, shards)
+        added, told = Added(s, spec, whole), []
+        workers = [EngineCache(), EngineCache(1 << 15)]
 
-        def another(workers=workers, chance=chance, kept=kept):
+        def another(workers=workers, chance=chance, spec=spec):
             if chance.random() < 0.1:
-                workers[0] = Remembered()
-            monkeypatch.setattr(processor, "_remembered", chance.choice(workers))
-            return TotalsProcessor(kept, 1)
+                workers[0] = EngineCache()
+            monkeypatch.setattr(state, "_engines", chance.choice(workers))
+            return WindowProcessor(spec, 1)
 
-        def gathered(new, told=told, kept=kept):
+        def gathered(new, told=told, spec=spec):
             windows = defaultdict(list)
             for row in new:
                 windows[row["window"]].append(row[2:])
             for window, rows in sorted(windows.items()):
                 columns = [list(column) for column in zip(*rows, strict=True)]
-                told.append((window, *(best(kept.k, columns) if kept.merged else rows[0])))
+                told.append((window, *(best(spec.query.k, columns) if spec.merged else rows[0])))
 
         if seed % 4 == 0:
-            before = Added(other(s), kept, by, whole)
-            play_batches(before.stream, before, another, kept.output, lambda new: None)
-        watermark, _ = play_batches(s, added, another, kept.output, gathered)
+            before = Added(other(s), spec, whole)
+            play_batches(before.stream, before, another, spec.output, lambda new: None)
+        watermark, _ = play_batches(s, added, another, spec.output, gathered)
         wanted, keys = expected(s, added.admitted, by, whole, watermark)
         number = {key: at for at, key in enumerate(keys)}
         if s.changes:
@@ -203,8 +189,8 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
 
 def test_state_of_another_release_is_refused():
     s = any_stream(1)
-    kept = kept_of(s, "sum", True, 2)
-    schema = kept.layout().schema
+    spec = spec_of(s, "sum", True, 2)
+    schema = spec.sums.arrow
     columns = zip(schema.types, zip((0, 1, 0, 5, 0, 0), strict=True), strict=True)
     block = packed(
         pa.RecordBatch.from_arrays([pa.array(c, type) for type, c in columns], schema=schema)
@@ -212,22 +198,25 @@ def test_state_of_another_release_is_refused():
     store = Store()
     pane = Row(0, s.pane(0), [block])
     early = (s.label(0) - s.slide) // s.per_ms - 1
-    assert list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early)) == []
-    store.values[STATE, (0,)] = (99, *store.values[STATE, (0,)][1:])
+    assert list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], early)) == []
+    store.values[spec.name, (0,)] = (99, *store.values[spec.name, (0,)][1:])
     with pytest.raises(SnapshotError, match="version 99"):
-        list(run_task(TotalsProcessor(kept, 1), store, [((0,), [pane])], early))
+        list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], early))
 
 
 def test_a_worker_forgets_the_engine_that_it_used_least_recently():
-    one = kept_of(any_stream(1), "sum", True, 2).new()
-    found = Remembered(2 * one.nbytes)
+    one = spec_of(any_stream(1), "sum", True, 2).new()
+    engines = EngineCache(2 * one.nbytes)
     for name in ("a", "b", "c"):
-        found.keep(name, one)
-    assert found.take("b") is one
-    assert found.take("b") is None
+        engines.keep(name, one, one.nbytes)
+    assert engines.take("b") is one
+    assert engines.take("b") is None
     for name in ("b", "d"):
-        found.keep(name, one)
-    assert list(found) == ["b", "d"]
+        engines.keep(name, one, one.nbytes)
+    assert list(engines) == ["b", "d"]
+    assert engines.get("b") is one
+    engines.keep("e", one, one.nbytes)
+    assert list(engines) == ["b", "e"]
 
 
 def test_sums_of_many_huge_values_are_as_exact_as_others():
@@ -242,21 +231,21 @@ def test_sums_of_many_huge_values_are_as_exact_as_others():
         for bucket, *parts in zip(buckets.tolist(), *(part.tolist() for part in cuts), strict=True):
             held[bucket] = [a + b for a, b in zip(held[bucket], parts, strict=True)]
         columns = zip(*held.values(), strict=True)
-        found = double_pieces(np.array(list(held)), [np.array(c, np.int64) for c in columns])
+        found = double_parts(np.array(list(held)), [np.array(c, np.int64) for c in columns])
         assert np.isfinite(found.value).all()
         assert found.first.sum() == len(held)
         assert total("sum", found.value.tolist()) == total("sum", values)
     large = np.array([2**62, -(2**62) + 1, 3], np.int64)
     for parts in ([large], [large >> 32, large & 0xFFFFFFFF], [large >> 7, large]):
         unit = [1] if len(parts) == 1 else [1 << 32, 1]
-        found = whole_pieces(parts)
+        found = whole_parts(parts)
         for at in range(3):
             whole = sum(int(part[at]) * u for part, u in zip(parts, unit, strict=True))
             assert sum(map(int, found.value[found.row == at].tolist())) == whole
 
 
-@pytest.mark.parametrize(("held", "most"), [("ints", 2**31), ("longs", 2**63 - 1)])
-def test_whole_numbers_are_added_up_by_key_and_pane(held, most):
+@pytest.mark.parametrize(("accumulator", "most"), [("ints", 2**31), ("longs", 2**63 - 1)])
+def test_whole_numbers_are_added_up_by_key_and_pane(accumulator, most):
     chance = random.Random(most)
     rows = [
         (chance.choice("ab"), chance.randrange(40), chance.choice([None, most, -most, 7, 1 - most]))
@@ -268,19 +257,20 @@ def test_whole_numbers_are_added_up_by_key_and_pane(held, most):
             wanted[key, 2 * (at // 10 + 1)] += value
     key, at, value = zip(*rows, strict=True)
     batch = pa.RecordBatch.from_pydict(
-        {"shard": pa.array([0] * 500, pa.int32()), "kept_0": key, AT: at, EXACT: value}
+        {"shard": pa.array([0] * 500, pa.int32()), "kept_0": key, POSITION: at, EXACT: value}
     )
-    adding = Adding(("shard",), ("kept_0",), held, "sum", 10, 0, 0)
-    empty, block = adding.blocks(iter([batch]))
+    sums = PartialSums(accumulator, "sum", (StringType(),))
+    adder = PaneAdder(("shard",), sums, PaneGrid(10, 10))
+    empty, block = adder.blocks(iter([batch]))
     assert empty["block"].null_count == len(empty) == 1
-    schema = pa.schema([(AT, pa.int64()), ("kept_0", pa.string())])
-    parts = [f"part_{i}" for i in range(2 if held == "longs" else 1)]
+    schema = pa.schema([(POSITION, pa.int64()), ("kept_0", pa.string())])
+    parts = [f"part_{i}" for i in range(2 if accumulator == "longs" else 1)]
     for name in parts:
         schema = schema.append(pa.field(name, pa.int64()))
     found = {}
     for pane, data in zip(block["pane"].to_pylist(), block["block"].to_pylist(), strict=True):
         own = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
-        pieces = whole_pieces([own[name].to_numpy() for name in parts])
+        pieces = whole_parts([own[name].to_numpy() for name in parts])
         for row, piece in zip(pieces.row.tolist(), pieces.value.tolist(), strict=True):
             name = own["kept_0"][row].as_py(), pane
             found[name] = found.get(name, 0) + int(piece)

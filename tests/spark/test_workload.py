@@ -10,11 +10,19 @@ from typing import Any
 import numpy as np
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from skyband import TopK, Workload, WorkloadMonitor, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_workload
+from skyband.spark.families.workload.boundaries import (
+    Boundaries,
+    Era,
+    label_and_pane,
+    label_and_pane_sql,
+)
 from skyband.spark.jobs import checkpoint as manifest
+from skyband.windows import TimeWindow
 from tests import oracle
 from tests.spark import playing
 from tests.spark.playing import SECOND
@@ -197,6 +205,30 @@ def test_late_rows_are_dropped_and_never_answered_twice(
     assert shown(found) == expected(rows, MIXED)
 
 
+def random_eras(seed: int) -> list[Era]:
+    """Panes of one to three runs, each with other windows."""
+    chance = random.Random(seed)
+    start = chance.choice([None, -30, 0, 70])
+    eras = []
+    for _ in range(chance.randint(1, 3)):
+        windows = [
+            TimeWindow(size, chance.randint(1, size), chance.randint(-9, 9))
+            for size in (chance.randint(1, 60) for _ in range(chance.randint(1, 6)))
+        ]
+        eras.append(Era(start, Boundaries.of(windows)))
+        start = chance.randint(1, 90) + (start or 0)
+    return eras
+
+
+def test_panes_are_the_same_in_sql_and_in_python(spark: SparkSession) -> None:
+    cases = [random_eras(seed) for seed in range(25)]
+    columns = [F.struct(*label_and_pane_sql(eras, F.col("id"))) for eras in cases]
+    for position, *placed in spark.range(-200, 300).select("id", *columns).collect():
+        assert [tuple(each) for each in placed] == [
+            label_and_pane(eras, position) for eras in cases
+        ]
+
+
 class Grown:
     """A job over a directory that grows; its queries may change from run to run."""
 
@@ -301,4 +333,4 @@ def test_what_is_refused(spark: SparkSession) -> None:
         top_k_workload(df, MIXED, time="when")
     with pytest.raises(QueryError, match="name of a result column"):
         top_k_workload(df.withColumnRenamed("id", "query"), MIXED, time="ts")
-    assert top_k_workload(workload=MIXED, time="ts")(df).columns[0] == "query"
+    assert df.transform(top_k_workload, MIXED, time="ts").columns[0] == "query"

@@ -13,8 +13,8 @@ from pyarrow import parquet
 from pyspark.sql import SparkSession
 
 from skyband import TopK, Workload, WorkloadMonitor, last
-from skyband.spark.families.workload.file import ranked_workload
-from skyband.spark.files import Staged
+from skyband.spark.families.workload.file import WorkloadFile
+from skyband.spark.files import Staged, ranked_windows
 
 pytestmark = pytest.mark.spark
 
@@ -79,7 +79,9 @@ def test_windows_are_those_of_the_local_engine(
     ]
     found = [
         (names[query], w.start, w.end, w.score.tolist(), w.id.tolist())
-        for queries, ranked in ranked_workload(spark, files, workload, "auto", tmp_path / "out")
+        for queries, ranked in ranked_windows(
+            spark, files, WorkloadFile(workload), tmp_path / "out"
+        )
         for query, w in zip(queries.tolist(), ranked, strict=True)
     ]
     assert found == wanted

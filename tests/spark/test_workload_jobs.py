@@ -11,7 +11,8 @@ import yaml
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
-from skyband.spark.jobs.file import SharedJob, load, words
+from skyband.spark.families.workload.plan import WorkloadQuery
+from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
 from tests.spark import playing
 from tests.spark.playing import SECOND
@@ -57,15 +58,15 @@ def rows(low: int, high: int) -> list[dict[str, Any]]:
 
 def test_a_job_names_its_queries(tmp_path: Path) -> None:
     found = load(job(tmp_path))
-    assert isinstance(found, SharedJob)
-    assert dict(found.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
+    assert isinstance(found.query, WorkloadQuery)
+    assert dict(found.query.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
     assert words(found) == (
         "3 queries: windows of 7 seconds to 30 seconds, slides of 1 second to 15 seconds, "
         "k of 1 to 3 by price or -price"
     )
     listed = load(job(tmp_path, [{"name": "a", "k": 2, "window": "1 minute"}]))
-    assert isinstance(listed, SharedJob)
-    assert list(listed.queries) == ["a"]
+    assert isinstance(listed.query, WorkloadQuery)
+    assert list(listed.query.queries) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -14,13 +14,12 @@ from pyspark.sql.types import LongType
 
 from skyband import TopK, Workload
 from skyband.errors import SnapshotError
-from skyband.spark.axis import END_OF_ROWS, END_OF_TIME, Clock
-from skyband.spark.families.workload import candidates
-from skyband.spark.families.workload.boundaries import Boundaries, Era, bounds_of, step_of
-from skyband.spark.families.workload.manifest_codec import plain_query
-from skyband.spark.families.workload.processor import Asker, SharedKept, SharedProcessor
-from skyband.spark.families.workload.restart import Past
-from skyband.spark.state.processor import STATE
+from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.families.workload import state
+from skyband.spark.families.workload.boundaries import Boundaries, Era, label_and_pane, step_of
+from skyband.spark.families.workload.restart import EarlierRuns, plain_query
+from skyband.spark.families.workload.state import WorkerQuery, WorkloadSpec
+from skyband.spark.state.processor import WindowProcessor
 from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
 from tests.spark.fake_handle import FakeHandle, Store, check_layout, run_task
@@ -34,7 +33,8 @@ class Job:
 
     def __init__(self, counted, unit, delay):
         self.counted, self.unit, self.delay = counted, unit, delay
-        self.per_ms = 1 if counted else 1000
+        self.axis = SequenceAxis("seq", delay) if counted else TimeAxis("ts", delay)
+        self.per_ms = self.axis.per_ms
         self.watermark = self.committed = 0
         self.newest = None
         self.groups = defaultdict(list)
@@ -60,28 +60,29 @@ class Job:
                 "largest": self.largest,
             }
             reached = (self.coming + self.spread + 1) * self.per_ms
-            past = Past(known, ("0", "1"), 1, reached, self.coming * self.per_ms)
-            assert past.scores(workload) == ("0", "1")
-            self.since = past.since(workload)
-            self.eras = past.eras(boundaries)
+            earlier = EarlierRuns(known, ("0", "1"), 1, reached, self.coming * self.per_ms)
+            earlier.check_scores(workload)
+            self.since = earlier.complete_from(workload)
+            self.eras = earlier.eras(boundaries)
         self.committed = self.coming  # Spark remembers the watermark, not the newest row
         self.newest = None
         self.queries, self.by = queries, by
         for name, query in queries.items():
             self.largest[by[name]] = max(self.largest[by[name]], query.k)
-        self.behind = -(-(step_of(self.eras) + self.delay) // self.per_ms)
+        self.behind = self.axis.watermark_delay(step_of(self.eras))
         self.spread = max(self.spread, self.behind)
-        askers = tuple(
-            Asker(name, query, by[name], self.since.get(name)) for name, query in queries.items()
+        asked = tuple(
+            WorkerQuery(name, query, by[name], self.since.get(name))
+            for name, query in queries.items()
         )
-        self.kept = SharedKept(askers, 2, Clock(1, 0, self.per_ms), (LongType(),))
+        self.spec = WorkloadSpec(("key_0",), self.axis, PaneGrid(1, 1), asked, 2, (LongType(),))
 
     def batch(self, rows, chance):
         """One micro-batch: rows are (key, two scores, place, id)."""
         late = self.watermark
         self.watermark = self.coming
         for key, scores, at, id in rows:
-            label, pane = bounds_of(self.eras, at)
+            label, pane = label_and_pane(self.eras, at)
             if label <= late * self.per_ms:
                 continue
             self.admitted.append((key, scores, at, id))
@@ -98,7 +99,7 @@ class Job:
         return max(self.watermark, self.committed, newest)
 
     def drain(self, chance):
-        self.watermark = (END_OF_ROWS if self.counted else END_OF_TIME) // self.per_ms
+        self.watermark = self.axis.end // self.per_ms
         self.hand_on(chance)
 
     def hand_on(self, chance):
@@ -114,12 +115,12 @@ class Job:
             for _ in zip(range(chance.randint(0, 3)), tried, strict=False):
                 pass
         for _, row in run_task(self.processor(), self.store, groups.items(), self.watermark):
-            fields = [field for field in self.kept.output if field.name != "rows"]
+            fields = [field for field in self.spec.output if field.name != "rows"]
             check_layout([row[field.name] for field in fields], fields)
             self.tell(row)
 
     def processor(self):
-        return SharedProcessor(pickle.loads(cloudpickle.dumps(self.kept)), 1)
+        return WindowProcessor(pickle.loads(cloudpickle.dumps(self.spec)), 1)
 
     def pane(self, key, pane, rows):
         found = [*key, pane]
@@ -221,7 +222,7 @@ def expected(job, lives, drained):
 @pytest.mark.parametrize("block", range(4))
 def test_any_job_is_answered_exactly(block, monkeypatch):
     """800 random jobs whose queries come and go; a failure names its seed."""
-    monkeypatch.setattr(candidates, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
+    monkeypatch.setattr(state, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         try:
             job, lives, drained = play(seed)
@@ -232,10 +233,10 @@ def test_any_job_is_answered_exactly(block, monkeypatch):
 
 
 def test_state_of_another_release_is_refused():
-    asker = Asker("a", TopK(1, TimeWindow(1000, 1000)), 0, None)
-    kept = SharedKept((asker,), 1, Clock(1, 0, 1000), ())
-    store = Store({(STATE, (1,)): (99, 0, 0, 0, (), ())})
-    processor = SharedProcessor(kept, 1)
+    query = WorkerQuery("a", TopK(1, TimeWindow(1000, 1000)), 0, None)
+    spec = WorkloadSpec(("key_0",), TimeAxis("ts", 0), PaneGrid(1, 1), (query,), 1, ())
+    store = Store({(spec.name, (1,)): (99, 0, 0, 0, (), ())})
+    processor = WindowProcessor(spec, 1)
     handle = FakeHandle(store)
     handle.key = (1,)
     processor.init(handle)

@@ -1,11 +1,11 @@
 """The command line: ``skyband top``, ``dominating``, ``run``, ``explain``, ``generate`` and others.
 
-``app``, ``file_commands`` and ``explain_command`` declare the commands, by the options that are in
-``arguments``; one module each does the work. ``options`` turns words into a query, ``reading``
-opens a file through DuckDB, ``expressions`` checks what is to be evaluated, ``ranking`` runs the
-local engine and ``on_spark`` Spark (on what ``staging`` writes), ``records`` and ``tables`` print.
-``objects`` is what queries for objects of many rows share. Nothing heavy is imported before a
-command runs.
+``app`` declares the commands, by the options that are in ``arguments``; ``options`` turns words
+into numbers and windows. ``commands`` does the work: ``rank`` is the one way of the commands that
+rank a file, locally and on Spark, ``explain`` says how that would be done, and a module per family
+says what is its own, as ``file_query`` describes it. ``input`` opens files through DuckDB, checks
+what is to be evaluated, and writes Parquet for Spark; ``output`` prints. Nothing heavy is imported
+before a command runs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRONG, _INTERRUPTED, _UNREAD = 2, 130, 1
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
-    0: done; 2: something about the command, the file or the data is wrong, told in one line on
+    0: done; 2: something about the command, the file or the data is wrong, reported in one line on
     stderr; 130: interrupted; 1: the reader of our output went away.
     """
     from skyband.cli.app import app
@@ -62,14 +62,14 @@ def _fail(message: str) -> int:
 
 
 def _usage(error: Exception) -> int:
-    """Tell what the command line parser found, with the place where help is."""
+    """Tell what the command line parser message, with the place where help is."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "skyband"
-    found = error.format_message().rstrip(".")  # type: ignore[attr-defined]
+    message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
     if type(error).__name__ == "NoArgsIsHelpError":  # the message is the help, if not yet printed
-        print(found, end="")
+        print(message, end="")
         return _WRONG
-    return _fail(f"{found[0].lower()}{found[1:]}; fix: see '{path} --help'")
+    return _fail(f"{message[0].lower()}{message[1:]}; fix: see '{path} --help'")
 
 
 def _silence() -> None:

@@ -2,11 +2,42 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from skyband.cli import explain_command, file_commands
+from skyband.cli.arguments import (
+    Algorithm,
+    Bounds,
+    By,
+    Combine,
+    Emit,
+    Engine,
+    File,
+    Format,
+    Full,
+    Id,
+    K,
+    Key,
+    Last,
+    Length,
+    Master,
+    NamedAlgorithm,
+    Offset,
+    On,
+    Option,
+    Out,
+    Outside,
+    PartitionBy,
+    Repeats,
+    Slide,
+    Stream,
+    Streams,
+    Time,
+    Total,
+    Value,
+    of_query,
+)
 
 app = typer.Typer(
     name="skyband",
@@ -30,11 +61,152 @@ def skyband(
         raise typer.Exit
 
 
-app.command()(file_commands.top)
-app.command()(file_commands.dominating)
-app.command()(file_commands.incomplete)
-app.command()(file_commands.totals)
-app.command()(file_commands.workload)
+def _rank(family: str, given: dict[str, Any]) -> None:
+    """Rank a file as the options of a family's command say."""
+    from skyband.cli.commands.rank import command
+
+    command(family, given)
+
+
+@app.command()
+def top(
+    file: File,
+    by: By,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: Algorithm = "auto",
+    engine: Engine = "auto",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank the rows of a file: the k best scores of each window.
+
+    Example: skyband top trades.parquet --k 3 --by 'price * volume' --last 1000 --slide 100
+    """
+    _rank("top", locals())
+
+
+@app.command()
+def dominating(
+    file: File,
+    on: On,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: NamedAlgorithm = "auto",
+    engine: Engine = "auto",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Find the k rows of each window that dominate the most others, without a scoring function.
+
+    Example: skyband dominating homes.csv --k 3 --on price:min --on area:max --last 1000
+    """
+    _rank("dominating", locals())
+
+
+@app.command()
+def incomplete(
+    file: File,
+    id: Id,
+    stream: Stream,
+    value: Value,
+    streams: Streams = None,
+    combine: Combine = "sum",
+    bounds: Bounds = None,
+    outside: Outside = "error",
+    repeats: Repeats = "max",
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: NamedAlgorithm = "auto",
+    option: Option = None,
+    engine: Engine = "auto",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank objects whose attributes come apart, each in its own stream, and may be missing.
+
+    Example: skyband incomplete cars.csv --id plate --stream camera --value speed --bounds 0:250
+    --time ts --window '10 minutes' --slide '1 minute'
+    """
+    _rank("incomplete", locals())
+
+
+@app.command()
+def totals(
+    file: File,
+    key: Key,
+    by: Total,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    engine: Engine = "auto",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank keys by the totals of their rows: the largest sums, counts, means of each window.
+
+    Example: skyband totals requests.parquet --key client --by 'sum(bytes)' --time ts
+    --window '1 hour' --slide '1 minute'
+    """
+    _rank("totals", locals())
+
+
+@app.command()
+def workload(
+    file: File,
+    queries: Annotated[
+        str,
+        of_query(
+            "--queries", "FILE", "The queries: CSV with the columns name,k,window,slide, or YAML."
+        ),
+    ],
+    by: By,
+    time: Time = None,
+    algorithm: Annotated[
+        str,
+        of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent."),
+    ] = "auto",
+    engine: Engine = "auto",
+    master: Master = None,
+    format: Format = None,
+    out: Out = None,
+) -> None:
+    """Rank the rows of a file by many queries at once, which share their work.
+
+    Example: skyband workload trades.parquet --queries queries.csv --by price --time ts
+    """
+    _rank("workload", locals())
 
 
 @app.command()
@@ -56,12 +228,86 @@ def run(
     quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what is wrong.")] = False,
 ) -> None:
     """Run a job on Spark and watch it: leaderboard and health. Ctrl-C stops, a new run resumes."""
-    from skyband.cli import run as command
+    from skyband.cli.commands import run as command
 
     raise typer.Exit(command.run(job, master, once, quiet))
 
 
-app.command()(explain_command.explain)
+@app.command()
+def explain(
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="FILE",
+            help="A file to check the query against; or a job file, JOB.yaml, with its own query.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        str | None,
+        of_query("--by", "EXPRESSION", "The score; with --key a total, such as 'sum(bytes)'."),
+    ] = None,
+    k: K = "10",
+    last: Last = None,
+    time: Time = None,
+    window: Length = None,
+    slide: Slide = None,
+    offset: Offset = None,
+    full: Full = False,
+    partition_by: PartitionBy = None,
+    emit: Emit = "all",
+    algorithm: Algorithm = "auto",
+    on: Annotated[
+        list[str] | None,
+        of_query(
+            "--on",
+            "ATTRIBUTE:min|max",
+            "A dimension of a top-k dominating query, instead of a score; may be repeated.",
+        ),
+    ] = None,
+    id: Annotated[
+        list[str] | None,
+        of_query(
+            "--id",
+            "COLUMN",
+            "What tells the objects of incomplete streams apart, instead of a score.",
+        ),
+    ] = None,
+    stream: Annotated[
+        str | None,
+        of_query("--stream", "COLUMN", "The stream of a row."),
+    ] = None,
+    value: Annotated[
+        str | None,
+        of_query("--value", "EXPRESSION", "What a stream says."),
+    ] = None,
+    streams: Streams = None,
+    combine: Combine = "sum",
+    bounds: Bounds = None,
+    outside: Outside = "error",
+    repeats: Repeats = "max",
+    key: Annotated[
+        list[str] | None,
+        of_query("--key", "COLUMN", "Of what totals are taken, instead of a score of each row."),
+    ] = None,
+    queries: Annotated[
+        str | None,
+        of_query(
+            "--queries",
+            "FILE",
+            "A workload: its queries in CSV or YAML, instead of one query's options.",
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
+    physical: Annotated[
+        bool, typer.Option("--physical", help="Also the physical plan of Spark (job files).")
+    ] = False,
+) -> None:
+    """Tell how a query would be answered: panes, algorithm and why, expected candidates."""
+    given = locals()
+    from skyband.cli.commands.explain import command
+
+    command(given)
 
 
 @app.command()
@@ -110,10 +356,10 @@ def generate(
     ] = None,
 ) -> None:
     """Write a data set to a file: seeded streams as in the papers, and small real data."""
-    from skyband.cli import generate as command
+    from skyband.cli.commands import tools
 
     shape = {"dimensions": dimensions, "streams": streams, "xi": xi, "memory": memory}
-    command.run(name, rows, seed, out, rate, **shape)
+    tools.generate(name, rows, seed, out, rate, **shape)
 
 
 @app.command()
@@ -145,9 +391,9 @@ def demo(
     ] = "spark",
 ) -> None:
     """Watch a lively stock market being ranked: the biggest trades of the last ten minutes."""
-    from skyband.cli import demo as command
+    from skyband.cli.commands import tools
 
-    command.run(seconds, seed, out, engine)
+    tools.demo(seconds, seed, out, engine)
 
 
 @app.command()
@@ -163,9 +409,9 @@ def bench(
     ] = None,
 ) -> None:
     """Run a benchmark of the repository, beside the papers' figures where there are any."""
-    from skyband.cli import bench as command
+    from skyband.cli.commands import tools
 
-    raise typer.Exit(command.run(words, quick, as_json, rows))
+    raise typer.Exit(tools.bench(words, quick, as_json, rows))
 
 
 @app.command()
@@ -175,6 +421,6 @@ def kernels(
     ] = False,
 ) -> None:
     """Show where compiled kernels are kept, and how large they are."""
-    from skyband.cli import kernels as command
+    from skyband.cli.commands import tools
 
-    command.run(forget)
+    tools.kernels(forget)

@@ -2,73 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 QUERY, OUTPUT = "The query", "Where and how"
 """Panels of options in the help."""
 
+
+def of_query(name: str, metavar: str, help: str) -> Any:
+    """An option that says what is asked."""
+    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=QUERY)
+
+
+def of_output(name: str, metavar: str, help: str, **more: Any) -> Any:
+    """An option that says what computes it, and where the answers go."""
+    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=OUTPUT, **more)
+
+
 File = Annotated[
     str, typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input.")
 ]
 By = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--by",
-        metavar="EXPRESSION",
-        help="The score: a SQL expression over the file's columns, such as 'price * volume'.",
-        rich_help_panel=QUERY,
+        "EXPRESSION",
+        "The score: a SQL expression over the file's columns, such as 'price * volume'.",
     ),
 ]
-K = Annotated[
-    str, typer.Option("--k", metavar="K", help="How many of each window.", rich_help_panel=QUERY)
-]
-Last = Annotated[
-    str | None,
-    typer.Option(
-        "--last",
-        metavar="N",
-        help="A count window: the last N rows.",
-        rich_help_panel=QUERY,
-    ),
-]
+K = Annotated[str, of_query("--k", "K", "How many of each window.")]
+Last = Annotated[str | None, of_query("--last", "N", "A count window: the last N rows.")]
 Time = Annotated[
     str | None,
-    typer.Option(
+    of_query(
         "--time",
-        metavar="COLUMN",
-        help="The time of a row: a column, or a SQL expression, of timestamps or whole numbers.",
-        rich_help_panel=QUERY,
+        "COLUMN",
+        "The time of a row: a column, or a SQL expression, of timestamps or whole numbers.",
     ),
 ]
 Length = Annotated[
     str | None,
-    typer.Option(
+    of_query(
         "--window",
-        metavar="DURATION",
-        help="A time window: '1 hour', '90 s', or a number in the time column's own unit.",
-        rich_help_panel=QUERY,
+        "DURATION",
+        "A time window: '1 hour', '90 s', or a number in the time column's own unit.",
     ),
 ]
 Slide = Annotated[
     str | None,
-    typer.Option(
+    of_query(
         "--slide",
-        metavar="N|DURATION",
-        help="How far apart windows are; the window itself if left out: no overlap.",
-        rich_help_panel=QUERY,
+        "N|DURATION",
+        "How far apart windows are; the window itself if left out: no overlap.",
     ),
 ]
-Offset = Annotated[
-    str | None,
-    typer.Option(
-        "--offset",
-        metavar="DURATION",
-        help="Shift the ends of time windows.",
-        rich_help_panel=QUERY,
-    ),
-]
+Offset = Annotated[str | None, of_query("--offset", "DURATION", "Shift the ends of time windows.")]
 Full = Annotated[
     bool,
     typer.Option(
@@ -77,190 +66,127 @@ Full = Annotated[
 ]
 PartitionBy = Annotated[
     list[str] | None,
-    typer.Option(
-        "--partition-by",
-        metavar="COLUMN",
-        help="Rank each value of this column by itself; may be repeated.",
-        rich_help_panel=QUERY,
+    of_query(
+        "--partition-by", "COLUMN", "Rank each value of this column by itself; may be repeated."
     ),
 ]
 Emit = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--emit",
-        metavar="all|changes",
-        help="Whole rankings, or what entered, left or moved since the window before.",
-        rich_help_panel=QUERY,
+        "all|changes",
+        "Whole rankings, or what entered, left or moved since the window before.",
     ),
 ]
 Algorithm = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--algorithm",
-        metavar="NAME",
-        help="auto, sap, sap-dynamic, sap-equal, mintopk, pretopk, sma, tma, kskyband, recompute.",
-        rich_help_panel=QUERY,
+        "NAME",
+        "auto, sap, sap-dynamic, sap-equal, mintopk, pretopk, sma, tma, kskyband, recompute.",
     ),
 ]
 On = Annotated[
     list[str],
-    typer.Option(
+    of_query(
         "--on",
-        metavar="ATTRIBUTE:min|max",
-        help="A dimension and which way is better, such as 'price:min'; may be repeated. The "
-        "attribute is a column or a SQL expression.",
-        rich_help_panel=QUERY,
+        "ATTRIBUTE:min|max",
+        "A dimension and which way is better, such as 'price:min'; may be repeated. The attribute "
+        "is a column or a SQL expression.",
     ),
 ]
-
 Id = Annotated[
-    list[str],
-    typer.Option(
-        "--id",
-        metavar="COLUMN",
-        help="What tells objects apart: a column; may be repeated.",
-        rich_help_panel=QUERY,
-    ),
+    list[str], of_query("--id", "COLUMN", "What tells objects apart: a column; may be repeated.")
 ]
-Stream = Annotated[
-    str,
-    typer.Option(
-        "--stream",
-        metavar="COLUMN",
-        help="The stream of a row, by name: a column.",
-        rich_help_panel=QUERY,
-    ),
-]
+Stream = Annotated[str, of_query("--stream", "COLUMN", "The stream of a row, by name: a column.")]
 Value = Annotated[
-    str,
-    typer.Option(
-        "--value",
-        metavar="EXPRESSION",
-        help="What the stream says of the object: a SQL expression.",
-        rich_help_panel=QUERY,
-    ),
+    str, of_query("--value", "EXPRESSION", "What the stream says of the object: a SQL expression.")
 ]
 Streams = Annotated[
     str | None,
-    typer.Option(
+    of_query(
         "--streams",
-        metavar="NAME,NAME",
-        help="The streams that count, in the order of their weights; all of the file, by name, if "
-        "left out.",
-        rich_help_panel=QUERY,
+        "NAME,NAME",
+        "The streams that count, in the order of their weights; all of the file, by name, if left "
+        "out.",
     ),
 ]
 Combine = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--combine",
-        metavar="sum|min|max|W,W",
-        help="How values make a score; a weight per stream for a weighted sum.",
-        rich_help_panel=QUERY,
+        "sum|min|max|W,W",
+        "How values make a score; a weight per stream for a weighted sum.",
     ),
 ]
 Bounds = Annotated[
     list[str] | None,
-    typer.Option(
+    of_query(
         "--bounds",
-        metavar="[NAME=]LOW:HIGH",
-        help="The lowest and highest value, 0:1 if left out, of all streams or of one; may be "
+        "[NAME=]LOW:HIGH",
+        "The lowest and highest value, 0:1 if left out, of all streams or of one; may be "
         "repeated. What was not seen counts as the lowest.",
-        rich_help_panel=QUERY,
     ),
 ]
 Outside = Annotated[
-    str,
-    typer.Option(
-        "--outside",
-        metavar="error|clip",
-        help="What becomes of values outside of the bounds.",
-        rich_help_panel=QUERY,
-    ),
+    str, of_query("--outside", "error|clip", "What becomes of values outside of the bounds.")
 ]
 Repeats = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--repeats",
-        metavar="max|none|sum:M",
-        help="Several values of an object in a stream: the largest counts; or there are none; or "
-        "they are added up, at most M while the object lives.",
-        rich_help_panel=QUERY,
+        "max|none|sum:M",
+        "Several values of an object in a stream: the largest counts; or there are none; or they "
+        "are added up, at most M while the object lives.",
     ),
 ]
 Key = Annotated[
     list[str],
-    typer.Option(
-        "--key",
-        metavar="COLUMN",
-        help="Of what totals are taken: a column, such as 'client'; may be repeated.",
-        rich_help_panel=QUERY,
+    of_query(
+        "--key", "COLUMN", "Of what totals are taken: a column, such as 'client'; may be repeated."
     ),
 ]
 Total = Annotated[
     str,
-    typer.Option(
+    of_query(
         "--by",
-        metavar="TOTAL",
-        help="sum, count, max, min or mean of a SQL expression, such as 'sum(bytes)'; 'count(*)'.",
-        rich_help_panel=QUERY,
+        "TOTAL",
+        "sum, count, max, min or mean of a SQL expression, such as 'sum(bytes)'; 'count(*)'.",
     ),
 ]
 Option = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
-        metavar="NAME=VALUE",
-        help="An option of the algorithm; may be repeated.",
-        rich_help_panel=QUERY,
-    ),
+    of_query("--option", "NAME=VALUE", "An option of the algorithm; may be repeated."),
 ]
 NamedAlgorithm = Annotated[
-    str,
-    typer.Option(
-        "--algorithm",
-        metavar="NAME",
-        help="auto, or the name of an algorithm.",
-        rich_help_panel=QUERY,
-    ),
+    str, of_query("--algorithm", "NAME", "auto, or the name of an algorithm.")
 ]
-
 Engine = Annotated[
     str,
-    typer.Option(
+    of_output(
         "--engine",
-        metavar="auto|spark|local",
+        "auto|spark|local",
+        "What computes it: Spark on all cores, which needs Java and some seconds to start, or "
+        "this process. Both print the same; auto leaves files up to 64 MiB to this process.",
         envvar="SKYBAND_ENGINE",
-        help="What computes it: Spark on all cores, which needs Java and some seconds to "
-        "start, or this process. Both print the same; auto leaves files up to 64 MiB to "
-        "this process.",
-        rich_help_panel=OUTPUT,
     ),
 ]
 Master = Annotated[
     str | None,
-    typer.Option(
+    of_output(
         "--master",
-        metavar="MASTER",
-        help="How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
-        rich_help_panel=OUTPUT,
+        "MASTER",
+        "How much of this machine Spark takes, such as 'local[2]'; all of it if left out.",
     ),
 ]
 Format = Annotated[
     str | None,
-    typer.Option(
+    of_output(
         "--format",
-        metavar="table|csv|json",
-        help="A table of the last windows (default), or all of them, exactly.",
-        rich_help_panel=OUTPUT,
+        "table|csv|json",
+        "A table of the last windows (default), or all of them, exactly.",
     ),
 ]
 Out = Annotated[
-    str | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="Write to a file; .csv and .json set the format.",
-        rich_help_panel=OUTPUT,
-    ),
+    str | None, of_output("--out", "FILE", "Write to a file; .csv and .json set the format.")
 ]

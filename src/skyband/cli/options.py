@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from shlex import quote
+from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import Emit, TopK
+from skyband.query import Emit
 from skyband.windows import CountWindow, TimeWindow, Window, last
 
 _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
@@ -52,32 +54,37 @@ def choice(text: str, option: str, choices: tuple[str, ...]) -> str:
     return text
 
 
-def algorithm(name: str) -> str:
-    """The name of an algorithm, or ``auto``."""
-    from skyband.topk import ALGORITHMS
-
-    return choice(name, "--algorithm", ("auto", *ALGORITHMS))
-
-
 def settings(texts: list[str]) -> dict[str, int | float | str]:
     """Options of an algorithm, such as ``slack=0.5``, by name.
 
     >>> settings(["slack=0.5", "k_max=30"])
     {'slack': 0.5, 'k_max': 30}
     """
-    found: dict[str, int | float | str] = {}
+    settings: dict[str, int | float | str] = {}
     for text in texts:
         name, _, value = (part.strip() for part in text.partition("="))
         if not name or not value:
             raise QueryError(f"--option is {text!r}", "a name and a value", "write --option name=1")
-        found[name] = value
+        settings[name] = value
         for read in (int, float):
             try:
-                found[name] = read(value)
+                settings[name] = read(value)
             except ValueError:
                 continue
             break
-    return found
+    return settings
+
+
+def window_of(given: Mapping[str, Any]) -> Window:
+    """The window that the options of a command ask for."""
+    names = ("last", "time", "window", "slide", "offset", "full")
+    return window(*(given[name] for name in names))
+
+
+def emit_of(given: Mapping[str, Any]) -> Emit:
+    """What ``--emit`` asks for."""
+    emit = choice(given["emit"], "--emit", ("all", "changes"))
+    return "changes" if emit == "changes" else "all"
 
 
 def window(
@@ -136,39 +143,11 @@ def _amount(text: str, option: str, least: int | None = 1) -> str | int:
     return text if _whole(text.strip()) is None else whole(text, option, least)
 
 
-def no_query_beside(*given: object) -> None:
-    """Refuse options of one query beside those of a workload's file."""
-    names = (
-        "--last",
-        "--window",
-        "--slide",
-        "--offset",
-        "--partition-by",
-        "--full",
-        "--k",
-        "--emit",
-    )
-    defaults = (None, None, None, None, None, False, "10", "all")
-    for name, value, default in zip(names, given, defaults, strict=True):
-        if value != default:
-            raise QueryError(f"{name} with --queries", "queries from the file", f"leave {name} out")
-
-
 def none_beside(option: str, **others: object) -> None:
     """Refuse what ranks in another way beside an option; others by their names, such as ``by``."""
     for name, value in others.items():
         if value:
             raise QueryError(f"--{name} with {option}", "one of them", f"leave --{name} out")
-
-
-def query(k: str, window: Window, emit: str) -> TopK:
-    """The query that the options ask for."""
-    return TopK(whole(k, "--k", example=10), window, emitted(emit))
-
-
-def emitted(emit: str) -> Emit:
-    """What ``--emit`` asks for."""
-    return "changes" if choice(emit, "--emit", ("all", "changes")) == "changes" else "all"
 
 
 def require_unit(window: Window, integers: bool, time: str) -> None:

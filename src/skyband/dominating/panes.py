@@ -30,7 +30,7 @@ _STRONG = 256  # points that are tried first, at least
 _ASLEEP, _COUNTED = 0, 1
 
 
-class Lives(Protocol):
+class PaneLifetimes(Protocol):
     """Which windows hold a pane. A higher number is a newer pane."""
 
     def step(self, pane: int) -> int:
@@ -154,11 +154,11 @@ class PaneCounts:
 
     k: int
     width: int
-    lives: Lives
+    lifetimes: PaneLifetimes
     panes: MutableMapping[int, Index] = field(default_factory=dict)
     alive: list[int] = field(default_factory=list)  # panes, ascending
     due: int = _NEVER  # the first window that was not answered
-    reached: int = _NEVER  # the last window that is known to be complete, if windows count rows
+    last_complete_window: int = _NEVER  # if windows count rows
     slots: int = 0
     candidates: Candidates = field(init=False)
     work: Work = field(default_factory=Work)
@@ -179,7 +179,7 @@ class PaneCounts:
 
         ``survivors`` stand in the order of time, and hold at least the k-skyband of the pane.
         """
-        if self.lives.step(pane) < self.due:
+        if self.lifetimes.step(pane) < self.due:
             raise AssertionError(f"pane {pane} after window {self.due - 1} was answered")
         fresh = undominated(survivors, self.k)
         slot = self.slots + np.flatnonzero(fresh)
@@ -224,7 +224,7 @@ class PaneCounts:
     def answer_before(self, step: int) -> Iterator[Counted]:
         """Answer all windows before ``step`` in which anything is alive."""
         while self.due < step and not self.idle:
-            self.due = max(self.due, self.lives.step(self.alive[0]))
+            self.due = max(self.due, self.lifetimes.step(self.alive[0]))
             if self.due >= step:
                 break
             yield self._answer()
@@ -250,7 +250,7 @@ class PaneCounts:
         self.work.scanned += int((len(candidates) - np.maximum(kth, 0)).sum())
         sleeps = kth >= 0
         panes = candidates.pane[kth[sleeps]].tolist()
-        candidates.wake[up[sleeps]] = [self.lives.last(pane) for pane in panes]
+        candidates.wake[up[sleeps]] = [self.lifetimes.last(pane) for pane in panes]
         counted = up[~sleeps]
         if not len(counted):
             return
@@ -264,7 +264,7 @@ class PaneCounts:
 
     def _expire(self) -> None:
         """Forget the panes whose last window is before ``due``."""
-        while self.alive and self.lives.last(self.alive[0]) < self.due:
+        while self.alive and self.lifetimes.last(self.alive[0]) < self.due:
             pane = self.alive.pop(0)
             self.candidates.keep(self.candidates.pane != pane)
             self._count_pane(self.panes[pane], -1)
@@ -272,7 +272,7 @@ class PaneCounts:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """All but the points of the panes, as named arrays."""
-        numbers = np.array([self.due, self.reached, self.slots], np.int64)
+        numbers = np.array([self.due, self.last_complete_window, self.slots], np.int64)
         named = {
             column.name: getattr(self.candidates, column.name) for column in fields(Candidates)
         }
@@ -284,14 +284,14 @@ class PaneCounts:
             **{column.name: arrays[column.name] for column in fields(Candidates)}
         )
         self.alive = arrays["alive"].tolist()
-        self.due, self.reached, self.slots = arrays["numbers"].tolist()
+        self.due, self.last_complete_window, self.slots = arrays["numbers"].tolist()
 
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken; between two windows."""
         candidates, k = self.candidates, self.k
         assert (np.diff(candidates.slot) > 0).all(), "1"
         assert (np.diff(candidates.pane) >= 0).all(), "1"
-        assert all(self.lives.last(pane) >= self.due for pane in candidates.pane.tolist()), "1"
+        assert all(self.lifetimes.last(pane) >= self.due for pane in candidates.pane.tolist()), "1"
         parts = [self.panes[pane].points for pane in self.alive]
         points = np.concatenate(parts) if parts else np.empty((0, self.width))
         for at, point in enumerate(candidates.point):
@@ -303,5 +303,5 @@ class PaneCounts:
                 under = (point <= points).all(axis=1) & (point < points).any(axis=1)
                 assert candidates.count[at] == under.sum(), "4"
             elif candidates.wake[at] >= self.due:
-                last = [self.lives.last(pane) for pane in candidates.pane[over].tolist()]
+                last = [self.lifetimes.last(pane) for pane in candidates.pane[over].tolist()]
                 assert sum(each >= candidates.wake[at] for each in last) >= k, "3"

@@ -9,11 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from skyband.spark.api import top_k, top_k_dominating, top_k_incomplete, top_k_workload
     from skyband.spark.draining import drain
-    from skyband.spark.families.dominating.answer import top_k_dominating
-    from skyband.spark.families.incomplete.answer import top_k_incomplete
-    from skyband.spark.families.top_k import top_k
-    from skyband.spark.families.workload.answer import top_k_workload
     from skyband.spark.jobs.checkpoint import claim
     from skyband.spark.quarantine import quarantined
     from skyband.spark.sessions import session
@@ -34,16 +31,16 @@ _HOMES = {
     "drain": "draining",
     "quarantined": "quarantine",
     "session": "sessions",
-    "top_k": "families.top_k",
-    "top_k_dominating": "families.dominating.answer",
-    "top_k_incomplete": "families.incomplete.answer",
-    "top_k_workload": "families.workload.answer",
+    "top_k": "api",
+    "top_k_dominating": "api",
+    "top_k_incomplete": "api",
+    "top_k_workload": "api",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(f"skyband.spark.{_HOMES[name]}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(importlib.import_module(f"skyband.spark.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,36 +1,289 @@
-"""Between Spark's watermark and window numbers.
+"""What places rows in windows, and the panes that windows are made of.
 
-Spark's watermark counts milliseconds. Windows end at ``offset + number * slide`` of their own
-unit: microseconds for time windows, rows for count windows over a sequence column, whose rows are
-a millisecond apart for Spark.
+An *axis* says what a row's position is: a time, a dense sequence number, or the order of arrival.
+It also knows how Spark's watermark, which counts milliseconds, moves along it. A *grid* says which
+windows lie on an axis, and cuts it into panes. All of this is needed twice, in SQL for rows and in
+Python for panes; both forms stand side by side here, and a property test holds that they agree.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
-END_OF_TIME = 221_845_392_000_000_000
-"""The year 9000, in microseconds: the watermark of a stream that was drained."""
-END_OF_ROWS = 200_000_000_000_000
-"""The same for a sequence of rows."""
+import numpy as np
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from skyband.durations import spoken
+from skyband.order import Bools, Ints
+from skyband.spark.columns import quoted
+from skyband.windows import TimeWindow, Window
+
+FOREVER = 1 << 62
+"""A window that never comes."""
+
+_END_OF_TIME = 221_845_392_000_000_000  # the year 9000, in microseconds
+_END_OF_ROWS = 200_000_000_000_000
+
+
+class Progress(NamedTuple):
+    """How far a stream has come: the last window that has ended, and whether it was drained."""
+
+    closed: int
+    ended: bool
+
+
+EVERYTHING = Progress(FOREVER, True)
+"""The progress of a batch, which knows all rows."""
 
 
 @dataclass(frozen=True)
-class Clock:
-    """When windows end; ``per_ms`` is how many units of the window one millisecond holds."""
+class PaneLifetimes:
+    """How long the rows of a pane live, in window numbers.
 
+    A pane is numbered ``2 * step + longer``: ``step`` is the first window that holds its rows, and
+    ``longer`` is 1 for rows that live one window longer than the step's others (only if the slide
+    does not divide the window). A higher number is a newer pane.
+    """
+
+    size: int
     slide: int
-    offset: int
-    per_ms: int
 
-    def closed(self, watermark: int) -> int:
-        """The last window that ends at or before this watermark."""
-        return (watermark * self.per_ms - self.offset) // self.slide
+    @property
+    def split(self) -> bool:
+        """Whether a step has two panes."""
+        return self.size % self.slide > 0
+
+    def step(self, pane: int) -> int:
+        """The first window that holds the rows of a pane."""
+        return pane >> 1
+
+    def last(self, pane: Any) -> Any:
+        """The last window that holds the rows of a pane (or of each of many)."""
+        return (pane >> 1) - 1 + self.size // self.slide + (pane & 1)
+
+
+@dataclass(frozen=True)
+class PaneGrid(PaneLifetimes):
+    """The windows that end at ``offset + number * slide``, and their panes.
+
+    The *label* of a position is the end of the first window after it: what the position's row
+    completes can be answered then, and no earlier.
+    """
+
+    offset: int = 0
+
+    @classmethod
+    def of(cls, window: Window) -> PaneGrid:
+        """The grid of a query's windows."""
+        offset = window.offset if isinstance(window, TimeWindow) else 0
+        return cls(window.size, window.slide, offset)
+
+    @property
+    def _longer_from(self) -> int:
+        """How far into a slide the rows begin that live one window longer."""
+        return self.slide - self.size % self.slide
+
+    def label(self, position: Any) -> Any:
+        """The label of a position, or of each of many."""
+        return position - (position - self.offset) % self.slide + self.slide
+
+    def label_sql(self, position: Column) -> Column:
+        """The same in SQL."""
+        return position - self._inside_sql(position) + F.lit(self.slide)
+
+    def in_longer_pane(self, positions: Ints) -> Bools:
+        """Whether each row lives longer than others of its step."""
+        if not self.split:
+            return np.zeros(len(positions), np.bool_)
+        longer: Bools = (positions - self.offset) % self.slide >= self._longer_from
+        return longer
+
+    def in_longer_pane_sql(self, position: Column) -> Column:
+        """The same in SQL."""
+        if not self.split:
+            return F.lit(False)
+        return self._inside_sql(position) >= F.lit(self._longer_from)
+
+    def pane(self, positions: Ints) -> Ints:
+        """The number of the pane that holds each position."""
+        numbers: Ints = 2 * (self.window_at(positions) + 1) + self.in_longer_pane(positions)
+        return numbers
+
+    def pane_sql(self, label: Column, longer: Column) -> Column:
+        """The same in SQL, of a label and whether its rows live longer."""
+        # a label is a whole number of slides from the offset: the division leaves nothing
+        step = F.call_function("div", label - F.lit(self.offset), F.lit(self.slide))
+        return step * 2 + longer.cast("bigint")
+
+    def window_at(self, position: Any) -> Any:
+        """The last window that ends at or before a position."""
+        return (position - self.offset) // self.slide
+
+    def window_end(self, window: int) -> int:
+        """Where a window ends."""
+        return self.offset + window * self.slide
+
+    def window_end_sql(self, window: Column) -> Column:
+        """The same in SQL."""
+        return window * F.lit(self.slide) + F.lit(self.offset)
+
+    def label_of_pane_sql(self, pane: Column) -> Column:
+        """The label of a pane's rows, in SQL."""
+        return self.window_end_sql(F.shiftright(pane, 1))
+
+    def _inside_sql(self, position: Column) -> Column:
+        return F.pmod(position - F.lit(self.offset), F.lit(self.slide))
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What places rows: the column, and how far rows may be behind the newest.
+
+    ``delay`` and positions are in the axis' unit: microseconds, or rows.
+    """
+
+    column: str
+    delay: int
+
+    kind: ClassVar[str]
+    counts_rows: ClassVar[bool] = False  # positions are row numbers; rows complete windows
+    per_ms: ClassVar[int] = 1000  # units in a millisecond of Spark's watermark
+    end: ClassVar[int] = _END_OF_TIME  # the position of the mark that ends a drained stream
+    order: ClassVar[str] = "newer"  # what ranks first of equal scores, in words
+
+    def position_sql(self) -> Column:
+        """The position of a row."""
+        raise NotImplementedError
+
+    def ahead_sql(self, position: Column) -> Column:
+        """Whether a position is too far ahead to be believed."""
+        raise NotImplementedError
+
+    def moment_sql(self, label: Column) -> Column:
+        """A label as a timestamp, which carries Spark's watermark."""
+        return F.timestamp_micros(label)
+
+    def label_sql(self, moment: Column) -> Column:
+        """A label from its timestamp."""
+        return F.unix_micros(moment)
+
+    def bounds_sql(self, start: Column, end: Column) -> Column:
+        """A window's bounds as people read them; row numbers begin at 0."""
+        first = F.greatest(start, F.lit(0).cast("bigint"))
+        return F.struct(first.alias("start"), end.alias("end"))
+
+    def watermark_delay(self, step: int) -> int:
+        """Milliseconds by which the watermark follows labels that are ``step`` ahead, at most."""
+        return -(-(step + self.delay) // self.per_ms)
+
+    def position_at(self, watermark: int) -> int:
+        """The position that a watermark has reached."""
+        return watermark * self.per_ms
 
     def ended(self, watermark: int) -> bool:
         """Whether a watermark says that the stream was drained."""
-        return watermark * self.per_ms > (END_OF_TIME if self.per_ms > 1 else END_OF_ROWS) // 2
+        return self.position_at(watermark) > self.end // 2
 
-    def alarm(self, window: int) -> int:
-        """The first watermark at which a window has ended."""
-        return -(-(self.offset + window * self.slide) // self.per_ms)
+    def progress(self, watermark: int, grid: PaneGrid) -> Progress:
+        """How many of a grid's windows a watermark has passed."""
+        return Progress(grid.window_at(self.position_at(watermark)), self.ended(watermark))
+
+    def alarm(self, position: int) -> int:
+        """The first watermark that has reached a position."""
+        return -(-position // self.per_ms)
+
+    def length(self, amount: int) -> str:
+        """An amount of the axis in words."""
+        return spoken(amount)
+
+
+@dataclass(frozen=True)
+class TimeAxis(Axis):
+    """Rows are placed by a timestamp; ``local`` ones have no time zone.
+
+    Rows more than ``skew`` ahead of the clock are set aside.
+    """
+
+    local: bool = False
+    skew: int | None = None
+
+    kind: ClassVar[str] = "time"
+
+    def position_sql(self) -> Column:
+        """Microseconds since 1970."""
+        at = F.col(quoted(self.column))
+        return F.unix_micros(at.cast("timestamp") if self.local else at)
+
+    def ahead_sql(self, position: Column) -> Column:
+        """Whether a row is further ahead of the clock than the skew."""
+        if self.skew is None:
+            return F.lit(False)
+        return position > F.unix_micros(F.current_timestamp()) + F.lit(self.skew)
+
+    def bounds_sql(self, start: Column, end: Column) -> Column:
+        """Moments."""
+        moments = [F.timestamp_micros(start), F.timestamp_micros(end)]
+        if self.local:
+            moments = [moment.cast("timestamp_ntz") for moment in moments]
+        return F.struct(moments[0].alias("start"), moments[1].alias("end"))
+
+
+@dataclass(frozen=True)
+class ArrivalAxis(TimeAxis):
+    """Rows come one by one, in the order of time, once the watermark has passed them.
+
+    Windows count the rows of a key, so a position places no row in a window.
+    """
+
+    kind: ClassVar[str] = "arrival"
+    order: ClassVar[str] = "higher"
+
+    bounds_sql = Axis.bounds_sql
+
+    def watermark_delay(self, step: int) -> int:
+        """Milliseconds by which the watermark follows the rows.
+
+        A row at the watermark itself is late to Spark, but within the delay: hence one more.
+        """
+        return -(-self.delay // self.per_ms) + 1
+
+    def length(self, amount: int) -> str:
+        """A number of rows in words."""
+        return _rows(amount)
+
+
+@dataclass(frozen=True)
+class SequenceAxis(Axis):
+    """Rows are placed by a dense number 0, 1, 2, ...; Spark sees them a millisecond apart."""
+
+    kind: ClassVar[str] = "sequence"
+    counts_rows: ClassVar[bool] = True
+    per_ms: ClassVar[int] = 1
+    end: ClassVar[int] = _END_OF_ROWS
+    order: ClassVar[str] = "higher"
+
+    def position_sql(self) -> Column:
+        """The sequence number."""
+        return F.col(quoted(self.column))
+
+    def ahead_sql(self, position: Column) -> Column:
+        """Whether a number is one that only a drained sequence reaches."""
+        return position >= F.lit(self.end // 2)
+
+    def moment_sql(self, label: Column) -> Column:
+        """A label as a timestamp: a row is a millisecond."""
+        return F.timestamp_millis(label)
+
+    def label_sql(self, moment: Column) -> Column:
+        """A label from its timestamp."""
+        return F.unix_millis(moment)
+
+    def length(self, amount: int) -> str:
+        """A number of rows in words."""
+        return _rows(amount)
+
+
+def _rows(amount: int) -> str:
+    return f"{amount:,} row{'' if amount == 1 else 's'}"

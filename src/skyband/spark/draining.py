@@ -13,10 +13,9 @@ from os import PathLike
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.spark.axis import END_OF_ROWS, END_OF_TIME
-from skyband.spark.panes import AT, LABEL
-from skyband.spark.paths import plain_path
-from skyband.spark.plan import Question
+from skyband.spark.axis import Axis
+from skyband.spark.columns import LABEL, POSITION
+from skyband.spark.options import plain_path
 
 _SCHEMA = "ended boolean"
 
@@ -36,24 +35,21 @@ def drained(spark: SparkSession, directory: str) -> bool:
     return bool(spark.read.schema(_SCHEMA).json(directory).count())
 
 
-def drainable(rows: DataFrame, question: Question, directory: str) -> DataFrame:
+def with_mark(rows: DataFrame, axis: Axis, directory: str) -> DataFrame:
     """Rows of a stream, and the mark that ends it once there is one."""
     spark = rows.sparkSession
     directory = plain_path(directory, "drain")
     spark.createDataFrame([], _SCHEMA).write.mode("append").json(directory)
     mark = spark.readStream.schema(_SCHEMA).json(directory)
-    end = END_OF_TIME if question.timed or question.arrival else END_OF_ROWS
     nothing = [
         F.lit(None).cast(field.dataType).alias(field.name)
         for field in rows.schema.fields
-        if field.name != AT
+        if field.name != POSITION
     ]
-    marks = mark.select(F.lit(end).cast("bigint").alias(AT), *nothing)
+    marks = mark.select(F.lit(axis.end).cast("bigint").alias(POSITION), *nothing)
     return rows.unionByName(marks)
 
 
-def without_mark(labelled: DataFrame, question: Question) -> DataFrame:
+def without_mark(labelled: DataFrame, axis: Axis) -> DataFrame:
     """Drop the mark where it has moved the watermark: the predicate must mention the label."""
-    if question.timed or question.arrival:
-        return labelled.filter(F.col(LABEL) < F.timestamp_micros(F.lit(END_OF_TIME)))
-    return labelled.filter(F.col(LABEL) < F.timestamp_millis(F.lit(END_OF_ROWS)))
+    return labelled.filter(F.col(LABEL) < axis.moment_sql(F.lit(axis.end)))

@@ -1,8 +1,9 @@
-"""The rows of a file, staged as Parquet, ranked on an embedded Spark.
+"""The rows of a file, staged as Parquet, ranked on an embedded Spark: one way for all families.
 
-Where panes hold many more rows than can win, their best are found inside the JVM, in parallel, as
-on the pane path. What is left goes to the local engine, key by key, inside Python workers: count
-windows and time windows alike, over plain whole numbers.
+Rows without keys are spread over shards by the family's public query, where it has such a way.
+Otherwise they go to the local engine inside Python workers, key by key, over plain whole numbers:
+times, or arrival numbers. Where panes hold many more rows than can win, their best are found first,
+inside the JVM, in parallel.
 """
 
 from __future__ import annotations
@@ -10,44 +11,43 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.engine.results import Ranked
 from skyband.errors import SkybandError
-from skyband.query import TopK
-from skyband.spark import panes as aggregation
-from skyband.spark.options import Asked
-from skyband.spark.plan import question
-from skyband.spark.sessions import FAILURES, log_file, said, session
-from skyband.windows import TimeWindow
+from skyband.spark.axis import PaneGrid
+from skyband.spark.sessions import FAILURES, log_file, session, spark_message
+from skyband.windows import CountWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.engine.adapter import AnyMonitor
     from skyband.order import Ints
-    from skyband.partitioned import RankedByKey
 
-ROWS = "key bigint, place bigint, row bigint, score double"
-"""Rows that can be ranked; ``place`` is a time, or an arrival number within the key."""
+PLACED = ("key", "place", "row")
+"""The columns of every staged row; ``place`` is a time, or an arrival number within the key."""
 
-WINDOWS = "key bigint, end bigint, rows array<bigint>, scores array<double>"
-CHANGES = ", ranks array<bigint>, previous array<bigint>"
+WHOLE = (*PLACED, "object", "stream")
+"""The staged columns that hold whole numbers; the others hold numbers of any kind."""
 
+ANSWERS = 2_000_000
+"""Ranked rows that one push should not exceed."""
+
+_WINDOWS = "key bigint, start bigint, end bigint, id array<bigint>, score array<double>"
+_CHANGES = ", ranks array<bigint>, previous_rank array<bigint>"
 _BATCH = 32_768
-_ANSWERS = 2_000_000  # ranked rows that one push should not exceed
-
 _MANY = 1_000_000  # rows, whose ranking lasts longer than the start of Spark
 _BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 """Java that compiles in haste: it starts with half the work, and is slower in the long run."""
 
 _FARTHEST = 60_000_000_000_000_000  # microseconds from 1970 that are a timestamp for sure
-
 _REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
 
 Batches = Iterator["pa.RecordBatch"]
@@ -66,10 +66,10 @@ class Staged(NamedTuple):
 
 @contextmanager
 def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
-    """The session that is running, or one of our own for so many rows; it ends with the block.
+    """Give the session that is running, or start one for so many rows, which ends with the block.
 
-    Whatever fails on Spark is told in one line, in the words of a worker if it refused the data.
-    What Spark had to say is kept only if it failed.
+    Report a failure on Spark in one line, in the words of a worker if it refused the data. Delete
+    the log of a session that did not fail.
     """
     running = spark = SparkSession.getActiveSession()
     try:
@@ -79,195 +79,231 @@ def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
     except FAILURES as error:
         refused = _REFUSED.search(str(error))
         if refused is not None:
-            _forget_log(running)
+            _delete_log(running)
             raise SkybandError(refused[1]) from None
-        words = "" if running else f"its own words are in {log_file()}; "
+        log = "" if running else f"its own words are in {log_file()}; "
         raise SkybandError(
-            f"Spark failed: {said(error)}", fix=f"{words}try --engine local"
+            f"Spark failed: {spark_message(error)}", fix=f"{log}try --engine local"
         ) from error
     except KeyboardInterrupt:
-        _forget_log(running)
+        _delete_log(running)
         raise
     else:
-        _forget_log(running)
+        _delete_log(running)
     finally:
         if running is None and spark is not None:
             spark.stop()
 
 
-def _forget_log(running: SparkSession | None) -> None:
-    """Nobody needs the words of a session of our own that did what it should."""
+def _delete_log(running: SparkSession | None) -> None:
+    """Delete the log of a session that we started."""
     if running is None:
         log_file().unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class FileRanking:
+    """How a family ranks staged rows; this one ranks them by score.
+
+    A family overrides what differs: the columns that it ranks by, the monitor that takes them in a
+    worker, and the public query that ranks rows without keys in shards.
+    """
+
+    query: Any
+    algorithm: str = "auto"
+    keyed: bool = False
+
+    ids: ClassVar[str] = "row"
+    """The column by which answers name what they rank: ``row``, or ``object``."""
+
+    takes_sequence: ClassVar[bool] = True
+    """Whether :meth:`best` takes a sequence; otherwise arrival numbers become moments."""
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """The columns that are ranked by."""
+        return ("score",)
+
+    @property
+    def changes(self) -> bool:
+        """Whether answers are what has changed since the window before."""
+        return bool(self.query.emit == "changes")
+
+    @property
+    def sharded(self) -> bool:
+        """Whether :meth:`best` ranks these rows, where their places can be a time or sequence."""
+        return False
+
+    def best(self, rows: DataFrame, **window: Any) -> DataFrame:
+        """The family's public query over rows, with the options of a time or sequence window."""
+        raise NotImplementedError
+
+    def pruned(self, rows: DataFrame) -> DataFrame:
+        """Only the rows among the k best of their pane: no other can ever be in an answer."""
+        return best_of_panes(rows, _pane(self.query.window), self.query.k)
+
+    def monitor(self) -> Callable[..., AnyMonitor]:
+        """What makes a monitor in a worker, of the query and an algorithm."""
+        from skyband.topk.monitor import Monitor
+
+        return Monitor
+
+    def pushed(self, columns: list[np.ndarray]) -> np.ndarray:
+        """What the monitor takes for scores, of the columns that are ranked by."""
+        return columns[0]
+
+    def answer(self, batches: Batches) -> Batches:
+        """Rank the sorted rows of some keys, in a worker."""
+        from skyband.partitioned import Partitioned
+
+        engine = Partitioned(self.query, self.algorithm, self.monitor())
+        step = max(256, min(_BATCH, ANSWERS // min(self.query.k, self.query.window.size)))
+        for whole in batches:
+            for low in range(0, whole.num_rows, step):
+                batch = whole.slice(low, step)
+                for part in engine.push(
+                    self.pushed([array(batch, name) for name in self.numbers]),
+                    keys=array(batch, "key"),
+                    ids=array(batch, self.ids),
+                    times=array(batch, "place"),
+                ):
+                    yield windows(part.key, part.ranked)
+        for part in engine.finish():
+            yield windows(part.key, part.ranked)
+
+
 def ranked_windows(
-    spark: SparkSession, staged: Staged, query: TopK, algorithm: str, out: Path
+    spark: SparkSession, staged: Staged, ranking: FileRanking, out: Path
 ) -> Iterator[tuple[Ints, Ranked]]:
     """The ranked windows of staged rows, and their keys, part by part.
 
     ``out`` is a directory that does not exist yet.
     """
-    rows = spark.read.schema(ROWS).parquet(uri(staged.rows))
+    names = (*PLACED, *(["object"] if ranking.ids == "object" else []), *ranking.numbers)
+    schema = ", ".join(f"{name} {'bigint' if name in WHOLE else 'double'}" for name in names)
+    rows = spark.read.schema(schema).parquet(_uri(staged.rows))
     if staged.prune:
-        rows = best_of_panes(rows, query)
+        rows = ranking.pruned(rows)
     if staged.ends is not None:
-        rows = rows.unionByName(spark.read.schema(ROWS).parquet(uri(staged.ends)))
-    return by_key(rows, query, answerer(query, algorithm), out)
-
-
-def by_key(
-    rows: DataFrame, query: TopK, answer: Callable[[Batches], Batches], out: Path
-) -> Iterator[tuple[Ints, Ranked]]:
-    """Have the rows of each key answered in a Python worker, and read what it wrote."""
-    changes = CHANGES if query.emit == "changes" else ""
+        rows = rows.unionByName(spark.read.schema(schema).parquet(_uri(staged.ends)))
+    if ranking.sharded and (isinstance(ranking.query.window, CountWindow) or _are_moments(rows)):
+        _by_shards(rows, ranking).write.parquet(_uri(out))
+        return _read_ranks(out, ranking)
+    numbers = {name: F.col(name).cast("double") for name in ranking.numbers}
     (
-        rows.repartition("key")
+        rows.withColumns(numbers)
+        .repartition("key")
         .sortWithinPartitions("key", "place", "row")
-        .mapInArrow(answer, WINDOWS + changes)
-        .write.parquet(uri(out))
+        .mapInArrow(ranking.answer, _WINDOWS + (_CHANGES if ranking.changes else ""))
+        .write.parquet(_uri(out))
     )
-    return _read(out, query)
+    return _read_windows(out)
 
 
-def best_of_panes(rows: DataFrame, query: TopK) -> DataFrame:
-    """Only the rows that are among the k best of their pane: no other can ever be in an answer."""
-    window = query.window
-    offset = window.offset if isinstance(window, TimeWindow) else 0
-    asked = Asked(
-        k=query.k,
-        by="score",
-        window=window.size,
-        slide=window.slide,
-        sequence="at",
-        partition_by="key",
-        id="row",
-        keep=["row", "place"],
-    )
-    shifted = rows.withColumn("at", F.col("place") - F.lit(offset % window.slide))
-    checked = question(shifted, asked)
-    placed = aggregation.labelled(aggregation.placed(shifted, checked), checked)
-    panes = aggregation.panes(placed, checked)
-    found = panes.select("key_0", F.inline(F.arrays_zip("scores", "kept_0", "kept_1")))
-    return found.toDF("key", "score", "row", "place")
+def best_of_panes(rows: DataFrame, pane: Column, k: int) -> DataFrame:
+    """Only the rows among the k best of each key and pane."""
+    best = F.max_by(F.struct("place", "row", "score"), F.struct("score", "place", "row"), k)
+    panes = rows.groupBy("key", pane.alias("pane")).agg(best.alias("best"))
+    return panes.select("key", F.inline("best"))
 
 
-def answerer(
-    query: TopK,
-    algorithm: str,
-    numbers: tuple[str, ...] = ("score",),
-    kind: Callable[[], Callable[..., AnyMonitor]] | None = None,
-    ids: str = "row",
-) -> Callable[[Batches], Batches]:
-    """A function from sorted rows of some keys to their ranked windows.
-
-    ``numbers`` are the columns that are ranked by; ``kind`` tells, in a worker, what monitor a
-    query of another family needs; ``ids`` is the column by which answers name what they rank.
-    """
-    step = max(256, min(_BATCH, _ANSWERS // min(query.k, query.window.size)))
-
-    def answer(batches: Batches) -> Batches:
-        from skyband.partitioned import Partitioned
-
-        engine = Partitioned(query, algorithm, *([] if kind is None else [kind()]))
-        for whole in batches:
-            for low in range(0, whole.num_rows, step):
-                batch = whole.slice(low, step)
-                columns = [batch.column(name).fill_null(np.nan) for name in numbers]
-                pushed = [np.array(np.from_dlpack(column)) for column in columns]
-                for found in engine.push(
-                    pushed[0] if kind is None else np.stack(pushed, axis=1),
-                    keys=own(batch, "key"),
-                    ids=own(batch, ids),
-                    times=own(batch, "place"),
-                ):
-                    yield _written(found)
-        for found in engine.finish():
-            yield _written(found)
-
-    return answer
+def _pane(window: Window) -> Column:
+    """The pane of a row's place."""
+    grid, place = PaneGrid.of(window), F.col("place")
+    return grid.pane_sql(grid.label_sql(place), grid.in_longer_pane_sql(place))
 
 
-def own(batch: pa.RecordBatch, name: str) -> Ints:
+def _by_shards(rows: DataFrame, ranking: FileRanking) -> DataFrame:
+    """All windows of rows without keys: ``end``, ``rank``, ``score`` and an id."""
+    window = ranking.query.window
+    if isinstance(window, CountWindow) and ranking.takes_sequence:
+        best = ranking.best(
+            rows, sequence="place", window=window.size, slide=window.slide, full=window.full
+        )
+        end = F.col("window.end")
+    else:
+        best = ranking.best(
+            rows.withColumn("at", F.timestamp_micros("place")),
+            time="at",
+            window=f"{window.size} microseconds",
+            slide=f"{window.slide} microseconds",
+            offset=f"{getattr(window, 'offset', 0)} microseconds",
+            skew=None,
+        )
+        end = F.unix_micros("window.end")
+    return best.select(end.alias("end"), "rank", "score", ranking.ids)
+
+
+def _are_moments(rows: DataFrame) -> bool:
+    """Whether places, as microseconds, are timestamps that Spark can hold; ticks may be any."""
+    farthest = rows.agg(F.max(F.abs("place")).alias("place")).collect()[0]["place"]
+    return farthest is not None and farthest < _FARTHEST
+
+
+def array(batch: pa.RecordBatch, name: str) -> Any:
     """A column as an array that may be written to, as kernels want it."""
     return np.array(np.from_dlpack(batch.column(name)))
 
 
-def _written(found: RankedByKey) -> pa.RecordBatch:
-    """Ranked windows as a batch of :data:`WINDOWS`, one row per window."""
+def windows(key: Ints, ranked: Ranked) -> pa.RecordBatch:
+    """Ranked windows as a record batch, one row per window."""
     import pyarrow as pa
 
-    ranked = found.ranked
-    columns = {"rows": ranked.id, "scores": ranked.score}
+    columns = {"id": ranked.id, "score": ranked.score}
     if ranked.ranks is not None and ranked.previous_rank is not None:
-        columns |= {"ranks": ranked.ranks, "previous": ranked.previous_rank}
+        columns |= {"ranks": ranked.ranks, "previous_rank": ranked.previous_rank}
     offsets = pa.array(ranked.offsets.astype(np.int32))
-    lists = [pa.ListArray.from_arrays(offsets, pa.array(values)) for values in columns.values()]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(found.key), pa.array(ranked.window_end), *lists], ["key", "end", *columns]
+    lists = {
+        name: pa.ListArray.from_arrays(offsets, pa.array(values))
+        for name, values in columns.items()
+    }
+    bounds = {"key": key, "start": ranked.window_start, "end": ranked.window_end}
+    return pa.RecordBatch.from_pydict(
+        {name: pa.array(values) for name, values in bounds.items()} | lists
     )
 
 
-def _read(directory: Path, query: TopK) -> Iterator[tuple[Ints, Ranked]]:
-    """Ranked windows from the files that Spark wrote."""
+def _read_windows(directory: Path) -> Iterator[tuple[Ints, Ranked]]:
+    """What :func:`windows` wrote, from the files of Spark."""
     from pyarrow import parquet
 
     for file in sorted(directory.glob("*.parquet")):
         with parquet.ParquetFile(file) as opened:
             for batch in opened.iter_batches():
-                yield own(batch, "key"), _ranked(batch, query)
+                offsets = np.from_dlpack(batch.column("id").offsets).astype(np.int64)
+                lists: dict[str, Any] = {
+                    name: np.array(np.from_dlpack(batch.column(name).flatten()))
+                    for name in batch.schema.names[3:]
+                }
+                bounds = array(batch, "start"), array(batch, "end"), offsets - offsets[0]
+                yield array(batch, "key"), Ranked(*bounds, **lists)
 
 
-def _ranked(batch: pa.RecordBatch, query: TopK) -> Ranked:
-    end = own(batch, "end")
-    start = end - query.window.size
-    timed = isinstance(query.window, TimeWindow)
-    offsets = np.from_dlpack(batch.column("rows").offsets).astype(np.int64)
-    flat = {
-        name: np.array(np.from_dlpack(batch.column(name).flatten()))
-        for name in batch.schema.names[2:]
-    }
-    return Ranked(
-        window_start=start if timed else np.maximum(start, 0),
-        window_end=end,
-        offsets=offsets - offsets[0],
-        score=flat["scores"],
-        id=flat["rows"],
-        ranks=flat.get("ranks"),
-        previous_rank=flat.get("previous"),
-    )
-
-
-def are_moments(rows: DataFrame) -> bool:
-    """Whether places, as microseconds, are timestamps that Spark can hold; ticks may be any."""
-    found = rows.select(F.max(F.abs("place"))).first()
-    return found is not None and found[0] is not None and found[0] < _FARTHEST
-
-
-def read_ranks(directory: Path, query: Any, id: str) -> Iterator[tuple[Ints, Ranked]]:
-    """All windows without keys, from rows of ``end``, ``rank``, ``score`` and an id."""
+def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, Ranked]]:
+    """What :func:`_by_shards` gave, from the files of Spark."""
     from pyarrow import parquet
 
-    found = parquet.read_table(directory).combine_chunks().to_batches()
-    if not found:
+    batches = parquet.read_table(directory).combine_chunks().to_batches()
+    if not batches:
         return
-    (batch,) = found
-    end, rank = own(batch, "end"), own(batch, "rank")
+    (batch,) = batches
+    window = ranking.query.window
+    end, rank = array(batch, "end"), array(batch, "rank")
     order = np.lexsort((rank, end))
     ends, first = np.unique(end[order], return_index=True)
-    start = ends - query.window.size
+    start = ends - window.size
     yield (
         np.zeros(len(ends), np.int64),
         Ranked(
-            window_start=start if isinstance(query.window, TimeWindow) else np.maximum(start, 0),
+            window_start=np.maximum(start, 0) if isinstance(window, CountWindow) else start,
             window_end=ends,
             offsets=np.append(first, len(order)),
-            score=own(batch, "score")[order].astype(np.float64),
-            id=own(batch, id)[order],
+            score=array(batch, "score")[order].astype(np.float64),
+            id=array(batch, ranking.ids)[order],
         ),
     )
 
 
-def uri(path: Path) -> str:
+def _uri(path: Path) -> str:
     """A path of this machine, whatever Spark's own file system is."""
     return f"file:{path}"

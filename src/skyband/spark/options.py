@@ -1,51 +1,80 @@
-"""What ``top_k`` was asked, checked as far as no DataFrame is needed."""
+"""What every family of queries is asked, as it was written: checked before there is a DataFrame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+import os
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, ClassVar
 
-from pyspark.sql import Column
+import numpy as np
 
-from skyband.durations import Duration
+from skyband.durations import Duration, microseconds
 from skyband.errors import QueryError
-from skyband.query import TopK
-from skyband.windows import CountWindow, last
+from skyband.spark.columns import Names
+from skyband.windows import CountWindow, Window, last
 
-Names = str | Sequence[str]
+MOST_SHARDS = 64
+USUAL_SHARDS = 16
+"""Shards at most, unless more are asked for."""
+
+_PATTERN = "*?[]{}"
+_LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What :func:`skyband.spark.top_k` was asked, as it was written."""
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What every family is asked."""
 
-    k: int
-    by: str | Column
-    window: Any
     time: str | None = None
-    slide: Any = None
-    offset: Any = None
     sequence: str | None = None
     partition_by: Names | None = None
-    id: Names | None = None
-    keep: Names | None = None
-    emit: str = "all"
     delay: Any = None
     skew: Duration | None = "1 hour"
     deduplicate_by: Names | None = None
-    algorithm: str = "auto"
-    full: bool = False
     drain: str | None = None
+
+    def check(self) -> None:
+        """Refuse what no DataFrame can make right."""
+        if self.sequence is not None and self.time is not None:
+            raise QueryError(
+                f"both time={self.time!r} and sequence={self.sequence!r} were given",
+                "one of them: what places rows in windows also orders them",
+                "leave time out for count windows over a sequence",
+            )
+        if self.drain is None:
+            return
+        if not (isinstance(self.drain, str) and self.drain):
+            raise QueryError(f"drain is {self.drain!r}", "a directory", "write drain='marks'")
+        if not self.drainable:
+            raise QueryError(
+                "drain is given for windows over a sequence by key",
+                "no drain: a key cannot know which windows the rows of others complete",
+                "leave drain or partition_by out, or answer it as a batch, which knows all rows",
+            )
 
     @property
     def drainable(self) -> bool:
         """Whether a stream can answer its last windows when it is told that it has ended."""
         return self.sequence is None or not self.partition_by
 
-    def query(self) -> TopK:
-        """The query object, which validates itself."""
+
+@dataclass(frozen=True, kw_only=True)
+class WindowOptions(CommonOptions):
+    """What the families are asked that answer one query: k, and its windows."""
+
+    k: int
+    window: Any
+    slide: Any = None
+    offset: Any = None
+    emit: str = "all"
+    full: bool = False
+    algorithm: str = "auto"
+
+    arrivals: ClassVar[bool] = False  # whether windows may count the rows of a key as they arrive
+
+    def parsed_window(self) -> Window:
+        """The windows that are asked for."""
         counted = isinstance(self.window, int) and not isinstance(self.window, bool)
         if not counted and not isinstance(self.window, (str, timedelta)):
             raise QueryError(
@@ -53,54 +82,64 @@ class Asked:
                 "a duration such as '1 hour', or a number of rows",
                 "write window='1 hour', slide='1 minute'",
             )
-        if counted:
-            window = last(
-                count=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
-            )
-        else:
-            window = last(
-                time=self.window, slide=self.slide, offset=self.offset or 0, full=self.full
-            )
-        found = TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
-        _check_path(self, found)
-        return found
+        size = {"count": self.window} if counted else {"time": self.window}
+        return last(**size, slide=self.slide, offset=self.offset or 0, full=self.full)
 
-
-def _check_path(asked: Asked, query: TopK) -> None:
-    """Refuse options that mean nothing for the path a query takes."""
-    if asked.sequence is not None and asked.time is not None:
-        raise QueryError(
-            f"both time={asked.time!r} and sequence={asked.sequence!r} were given",
-            "one of them: what places rows in windows also orders them",
-            "leave time out for count windows over a sequence",
-        )
-    if isinstance(query.window, CountWindow) and asked.sequence is None:
-        from skyband.topk import ALGORITHMS
-
-        if asked.algorithm not in ("auto", *ALGORITHMS):
+    def check_window(self, window: Window) -> None:
+        """Refuse windows that the family cannot answer on a stream of rows in any order."""
+        if isinstance(window, CountWindow) and self.sequence is None and not self.arrivals:
             raise QueryError(
-                f"algorithm is {asked.algorithm!r}",
-                f"one of {', '.join(ALGORITHMS)}, auto",
-                "use 'auto'",
+                "windows that count rows as they arrive",
+                "sequence=, a dense number 0, 1, 2, ..., or windows of time",
+                "write sequence='offset', or window='1 hour', time='ts'",
             )
-    elif asked.algorithm != "auto":
+
+
+def check_algorithm(algorithm: str, names: tuple[str, ...]) -> None:
+    """Refuse what is no algorithm."""
+    if algorithm not in ("auto", *names):
         raise QueryError(
-            f"algorithm is {asked.algorithm!r} for windows that are answered from panes",
-            "'auto': only count windows by arrival run one of the local engine's",
-            "leave algorithm out",
-        )
-    if asked.drain is not None and not (isinstance(asked.drain, str) and asked.drain):
-        raise QueryError(f"drain is {asked.drain!r}", "a directory", "write drain='marks'")
-    if asked.drain is not None and not asked.drainable:
-        raise QueryError(
-            "drain is given for windows over a sequence by key",
-            "no drain: a key cannot know which windows the rows of others complete",
-            "leave drain or partition_by out, or answer it as a batch, which knows all rows",
+            f"algorithm is {algorithm!r}", f"one of {', '.join(names)}, auto", "use 'auto'"
         )
 
 
-def like_one(asked: Any, by: str | Column, **changes: Any) -> Asked:
-    """What another kind of query was asked, as a query by one score; ``changes`` come last."""
-    names = [each.name for each in fields(Asked) if each.name != "by"]
-    same = {name: getattr(asked, name) for name in names if hasattr(asked, name)}
-    return Asked(by=by, **(same | changes))
+def check_shards(shards: Any) -> None:
+    """Refuse what is no number of shards; None leaves the choice to :func:`usual_shards`."""
+    whole = isinstance(shards, int) and not isinstance(shards, bool)
+    if shards is not None and not (whole and 1 <= shards <= MOST_SHARDS):
+        raise QueryError(
+            f"shards is {shards!r}", f"a whole number, 1 to {MOST_SHARDS}", "leave it out"
+        )
+
+
+def usual_shards(partitions: int) -> int:
+    """As many as shuffle partitions, up to a few."""
+    return min(partitions, USUAL_SHARDS)
+
+
+def duration(value: Any, option: str, example: str) -> int:
+    """A duration of zero or more, in microseconds."""
+    fix = f"write {option}={example!r}"
+    if not isinstance(value, (str, timedelta, np.timedelta64)):
+        raise QueryError(f"{option} is {value!r}", "a duration", fix)
+    amount = microseconds(value, option)
+    if not 0 <= amount <= _LONGEST:
+        raise QueryError(f"{option} is {value!r}", "zero or more, up to a thousand years", fix)
+    return amount
+
+
+def plain_path(path: str | os.PathLike[str], option: str) -> str:
+    """A directory as text; refused if Spark, when reading, would take it for a pattern."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise QueryError(f"{option} is {path!r}", "a directory", f"write {option}='directory'")
+    text = os.fspath(path)
+    if not text:
+        raise QueryError(f"{option} is empty", "a directory", f"write {option}='directory'")
+    special = sorted(set(text) & set(_PATTERN))
+    if special:
+        raise QueryError(
+            f"{option} is {text!r}, in which {' '.join(special)} makes a pattern to Spark",
+            "a path without any of * ? [ ] { }",
+            "choose another directory",
+        )
+    return text

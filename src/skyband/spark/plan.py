@@ -1,4 +1,9 @@
-"""A query on a DataFrame, checked against its columns before anything runs."""
+"""Options and a DataFrame become a plan: a query that was checked against its columns.
+
+What all families resolve alike is a :class:`BasePlan`. A :class:`Plan` adds what makes a family:
+which panes rows are reduced to, what is kept of them, how answers become rows. A :class:`Family`
+makes plans, and tells the rest of the package what it has to know of them.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +11,12 @@ import hashlib
 import json
 import sys
 import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     DataType,
@@ -21,352 +24,466 @@ from pyspark.sql.types import (
     LongType,
     NumericType,
     StringType,
-    StructType,
     TimestampNTZType,
     TimestampType,
 )
 
-from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError
-from skyband.query import TopK
-from skyband.spark.ansi_warnings import suggestion
-from skyband.spark.columns import Carried, carried, groupable, orderable
-from skyband.spark.options import Asked, Names
+from skyband.spark import output
+from skyband.spark.axis import FOREVER, ArrivalAxis, Axis, PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.columns import (
+    ALL,
+    Names,
+    TransportColumn,
+    check_spelling,
+    check_zone,
+    column_names,
+    groupable,
+    indexed,
+    moment_column,
+    orderable,
+    require_frame,
+    schema_of,
+    transport,
+    transport_types,
+)
+from skyband.spark.expressions import suggestion
+from skyband.spark.options import CommonOptions, duration
 from skyband.spark.sessions import FAILURES
-from skyband.windows import CountWindow, TimeWindow
+from skyband.windows import TimeWindow, Window
+
+if TYPE_CHECKING:
+    from skyband.spark.explain import Lines
+    from skyband.spark.jobs.failures import Cause
+    from skyband.spark.jobs.queries import JobQuery
+    from skyband.spark.state.processor import StateSpec
 
 MOST = 100_000
 MANY = 10_000
-_LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
-RESERVED = ("window", "rank", "score", "change", "previous_rank")
+PARTITIONS = "spark.sql.shuffle.partitions"
+_RESERVED = ("window", "rank", "score", "change", "previous_rank")
 
 
 @dataclass(frozen=True)
-class Question:
-    """A query that fits a DataFrame.
+class BasePlan:
+    """How the rows of a DataFrame take part in a query: what every family resolves alike.
 
-    ``at`` is the column that orders rows and places them in windows; ``timed`` says whether it
-    holds moments (else sequence numbers, or nothing for windows by arrival); ``delay`` is in its
-    unit. ``ties`` order rows of equal score and place. ``order`` describes them.
+    ``columns`` are what rows carry into the result; ``ties`` order rows of equal score and
+    position, larger first. ``partitions`` are the session's shuffle partitions.
     """
 
-    asked: Asked
-    query: TopK
-    score: Column
-    at: str
-    ntz: bool
-    keys: tuple[str, ...]
-    key_columns: tuple[Carried, ...]
-    ties: tuple[str, ...]
-    tie_types: tuple[DataType, ...]
-    kept: tuple[Carried, ...]
-    delay: int
-    skew: int | None
-    deduplicate: tuple[str, ...]
+    axis: Axis
+    keys: tuple[TransportColumn, ...]
+    columns: tuple[TransportColumn, ...]
+    ties: tuple[TransportColumn, ...]
+    deduplicate_by: tuple[str, ...]
+    drain: str | None
+    partitions: int
 
     @property
-    def timed(self) -> bool:
-        """Whether windows are of time."""
-        return isinstance(self.query.window, TimeWindow)
+    def key_names(self) -> list[str]:
+        """The key columns under our names; a query without keys has one constant."""
+        return indexed("key", len(self.keys)) or [ALL]
 
     @property
-    def arrival(self) -> bool:
-        """Whether windows count the rows of a key as they arrive (the row path)."""
-        return isinstance(self.query.window, CountWindow) and self.asked.sequence is None
+    def column_names(self) -> list[str]:
+        """The carried columns under our names."""
+        return indexed("kept", len(self.columns))
 
     @property
-    def offset(self) -> int:
-        """How far window ends are shifted."""
-        window = self.query.window
-        return window.offset if isinstance(window, TimeWindow) else 0
+    def tie_names(self) -> list[str]:
+        """The columns that break ties, under our names."""
+        return indexed("tie", len(self.ties))
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        """The types in which carried columns pass through Python."""
+        return transport_types(self.columns)
+
+    @property
+    def each(self) -> str:
+        """For whom there is a ranking, in words: empty without keys."""
+        return f" for each {' and '.join(key.name for key in self.keys)}" if self.keys else ""
+
+
+@dataclass(frozen=True)
+class Plan(ABC):
+    """A query that fits a DataFrame; the pipeline asks it for each step that families differ in."""
+
+    base: BasePlan
+
+    family: ClassVar[str]  # its name in the registry
+
+    @property
+    @abstractmethod
+    def scores(self) -> tuple[Column, ...]:
+        """What rows are checked by: rows that have none of these are counted and left out."""
+
+    @property
+    def extras(self) -> tuple[Column, ...]:
+        """What a row has besides the columns of every query."""
+        return ()
+
+    @property
+    def extra_counts(self) -> Mapping[str, Column]:
+        """What is counted of the rows that were read besides what every query counts."""
+        return {}
+
+    def project(self, rows: DataFrame) -> DataFrame:
+        """Change the projected rows before they are counted."""
+        return rows
+
+    @abstractmethod
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Reduce rows to what may still win in each closed pane.
+
+        ``newest`` is the newest position of a batch whose axis counts rows: rows of any key
+        complete windows.
+        """
+
+    @abstractmethod
+    def state(self) -> StateSpec:
+        """What is kept of a key between micro-batches."""
+
+    def merge(self, answers: DataFrame) -> DataFrame:
+        """Make one ranking of those of several shards."""
+        return answers
+
+    @abstractmethod
+    def output(self, answers: DataFrame) -> DataFrame:
+        """Make ranked rows of answers."""
+
+    @abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on, as plain values: see the manifest."""
+
+    def describe_base(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on in every family."""
+        axis = self.base.axis
+        return {
+            "windows": axis.kind,
+            "time": axis.column,
+            "delay": axis.delay,
+            "keys": [key.name for key in self.base.keys],
+            "order": [tie.name for tie in self.base.ties],
+            "keep": [f"{column.name} {column.type.simpleString()}" for column in self.base.columns],
+            "emit": "all",
+            "deduplicate_by": list(self.base.deduplicate_by),
+            "drainable": self.base.drain is not None,
+        }
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The description for the rank column of the result."""
+        return self.describe()
 
     @property
     def digest(self) -> str:
         """A short name for this query among others."""
-        text = json.dumps(self.description(), sort_keys=True)
+        text = json.dumps(self.describe(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as plain values: see the manifest."""
+    # what `explain` asks
+
+    @abstractmethod
+    def explain_lines(self) -> Lines:
+        """Say which panes there are, who answers, and what is kept."""
+
+    @abstractmethod
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan, by name."""
+
+    @property
+    @abstractmethod
+    def step(self) -> int:
+        """By how much the watermark moves at a time, at most."""
+
+    @property
+    def missing(self) -> str:
+        """What rows lack that are not ranked, in words."""
+        return "score"
+
+    @property
+    def tie_breakers(self) -> list[str]:
+        """The columns that order rows of equal score and position."""
+        return [tie.name for tie in self.base.ties]
+
+
+@dataclass(frozen=True)
+class WindowPlan(Plan):
+    """A plan of one query: all families but workloads."""
+
+    query: Any
+    score: Column
+    score_text: str
+    algorithm: str
+
+    @property
+    def scores(self) -> tuple[Column, ...]:
+        """The score."""
+        return (self.score,)
+
+    @property
+    def grid(self) -> PaneGrid:
+        """The windows and their panes."""
+        return PaneGrid.of(self.query.window)
+
+    @property
+    def changes(self) -> bool:
+        """Whether changes are reported, not whole rankings."""
+        return bool(self.query.emit == "changes")
+
+    @property
+    def full(self) -> bool:
+        """Whether windows are answered only once they are full."""
+        return getattr(self.query.window, "full", False)
+
+    @property
+    def first_full_window(self) -> int:
+        """The first window that is answered."""
         window = self.query.window
-        by = self.asked.by
+        return -(-window.size // window.slide) if self.full else -FOREVER
+
+    @property
+    def step(self) -> int:
+        """A slide."""
+        return int(self.query.window.slide)
+
+    def output(self, answers: DataFrame) -> DataFrame:
+        """Make one row per rank: window, keys, rank, score, changes, carried columns."""
+        return output.ranked(answers, self)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on."""
+        window = self.query.window
         return {
+            **self.describe_base(),
             "k": self.query.k,
             "window": window.size,
             "slide": window.slide,
-            "offset": self.offset,
-            "windows": "time" if self.timed else "arrival" if self.arrival else "sequence",
-            "full": getattr(window, "full", False),
-            "score": by if isinstance(by, str) else str(by),
-            "time": self.at,
-            "delay": self.delay,
-            "keys": list(self.keys),
-            "order": list(self.ties),
-            "keep": [f"{column.name} {column.type.simpleString()}" for column in self.kept],
+            "offset": self.grid.offset,
+            "full": self.full,
+            "score": self.score_text,
             "emit": self.query.emit,
-            "deduplicate_by": list(self.deduplicate),
-            "algorithm": self.asked.algorithm,
-            "drainable": self.asked.drain is not None,
+            "algorithm": self.algorithm,
         }
 
 
-def question(df: DataFrame, asked: Asked) -> Question:
-    """Check a query against a DataFrame; raises before any row is read."""
+class Family(ABC):
+    """A kind of query: makes plans, and says what generic modules need to know of them."""
+
+    name: ClassVar[str]
+    job_query: ClassVar[type[JobQuery]]  # how a job file asks such a query
+    marker: ClassVar[str | None] = None  # the key of a job's query, and of a description
+    query_columns: ClassVar[tuple[str, ...]] = ()  # result columns that tell its queries apart
+    causes: ClassVar[tuple[Cause, ...]] = ()  # of failures in its queries alone
+    unspoken: ClassVar[tuple[str, ...]] = ()  # what stands for any value in older manifests
+    revisable: ClassVar[str | None] = None  # the part of a description that may change
+
+    @abstractmethod
+    def resolve(self, df: DataFrame, options: Any) -> Plan:
+        """Check options against a DataFrame; raises before any row is read."""
+
+    def expanded(self, description: dict[str, Any]) -> dict[str, Any]:
+        """A description from a result column, as the manifest holds it."""
+        return description
+
+    def revised(
+        self, spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
+    ) -> bool:
+        """Whether a query has changed in a way that its checkpoint allows; raises if it may not.
+
+        ``before`` is the manifest; what may change at all is under :attr:`revisable`.
+        """
+        return False
+
+
+def resolve_base(
+    df: DataFrame,
+    options: CommonOptions,
+    window: Window,
+    *,
+    carry: Names | None,
+    carry_option: str = "keep",
+    id: Names | None = None,
+    id_option: str = "id",
+    scores: Sequence[Any] = (),
+    reserved: tuple[str, ...] = (),
+) -> BasePlan:
+    """Check what all families are asked against the columns of a DataFrame.
+
+    ``carry`` names the columns that go into the result, all if it is None, and ``carry_option`` is
+    the option that did; ``id`` breaks ties, else all that is carried does. ``scores`` are what rows
+    are ranked by: a column ``score`` that is itself the score is not carried.
+    """
     require_frame(df)
-    query = asked.query()
-    _check_k(query.k)
-    schema = _schema(df)
-    score = score_of(df, asked.by)
-    at, ntz = _place(df, asked, query)
-    keys = column_names(schema, asked.partition_by, "partition_by")
-    ids = column_names(schema, asked.id, "id")
-    kept = _kept(schema, asked, keys)
+    schema = schema_of(df)
+    axis = resolve_axis(df, options, window)
+    keys = column_names(schema, options.partition_by, "partition_by")
+    ids = column_names(schema, id, id_option)
+    if carry is None:
+        hides = any(map(names_score, scores))
+        names = tuple(
+            name
+            for name in schema.names
+            if name not in keys and not (name.lower() == "score" and hides)
+        )
+        fix = "name the columns to keep: keep=[...]"
+    else:
+        names = column_names(schema, carry, carry_option)
+        names = tuple(name for name in names if name not in keys)
+        fix = "rename it before"
+    for name in (*keys, *names):
+        if name.lower() in (*_RESERVED, *reserved):
+            raise QueryError(
+                f"column {name!r} has the name of a result column", "another name", fix
+            )
+    columns = tuple(_carried(name, schema[name].dataType, carry_option) for name in names)
     ties = ids or tuple(
-        column.name for column in kept if column.name != at and orderable(column.type)
+        column.name for column in columns if column.name != axis.column and orderable(column.type)
     )
     for name in ids:
         if not orderable(schema[name].dataType):
-            raise DataError(f"id {name!r} cannot be sorted", "a column of numbers or texts")
-    same = column_names(schema, asked.deduplicate_by, "deduplicate_by")
-    used = {at, *keys, *ties, *same, *(column.name for column in kept)}
-    _check_spelling(df, used)
-    _check_zone(df, used)
-    return Question(
-        asked,
-        query,
-        score,
-        at,
-        ntz,
-        keys,
+            raise DataError(
+                f"{id_option} {name!r} cannot be sorted", "a column of numbers or texts"
+            )
+    same = column_names(schema, options.deduplicate_by, "deduplicate_by")
+    for name in same:
+        if not orderable(schema[name].dataType):
+            raise DataError(
+                f"deduplicate_by {name!r} is of type {schema[name].dataType.simpleString()}",
+                "columns that Spark can compare",
+                f"use one of its parts, or to_json({name})",
+            )
+    used = {axis.column, *keys, *ties, *same, *names}
+    check_spelling(df, used)
+    check_zone(df, used)
+    return BasePlan(
+        axis,
         tuple(_key(name, schema[name].dataType) for name in keys),
-        ties,
-        tuple(carried(name, schema[name].dataType).travels for name in ties),
-        kept,
-        _delay(asked),
-        None if asked.skew is None else duration(asked.skew, "skew", "1 hour"),
+        columns,
+        tuple(transport(name, schema[name].dataType) for name in ties),
         same,
+        options.drain,
+        int(df.sparkSession.conf.get(PARTITIONS) or 1),
     )
 
 
-def require_frame(df: Any) -> None:
-    """Refuse what is no DataFrame."""
-    if not isinstance(df, DataFrame):
-        raise QueryError(
-            f"df is {type(df).__name__}",
-            "a Spark DataFrame",
-            "write spark.createDataFrame(...), or spark.read or spark.readStream",
-        )
-
-
-def _schema(df: DataFrame) -> StructType:
-    """The columns of a DataFrame; Spark does not tell them inside a pipeline's functions."""
-    try:
-        return df.schema
-    except PySparkException as error:
-        if error.getCondition() != "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION":
-            raise
-    raise QueryError(
-        "top_k was called in a pipeline's query function, where Spark tells nothing of columns",
-        "a call at the top of the file",
-        "make the DataFrame there, and return it from the function",
-    )
-
-
-def _check_spelling(df: DataFrame, names: set[str]) -> None:
-    """Refuse columns that Spark could not tell apart by name."""
-    known = [name.lower() for name in df.columns]
-    twice = sorted(name for name in names if known.count(name.lower()) > 1)
-    exact = df.sparkSession.conf.get("spark.sql.caseSensitive") == "true" if twice else False
-    for name in twice:
-        if not exact or df.columns.count(name) > 1:
-            raise DataError(
-                f"there are {known.count(name.lower())} columns {name!r}",
-                "columns of different names",
-                "rename them before",
-            )
-
-
-def _check_zone(df: DataFrame, names: set[str]) -> None:
-    """Local times travel as moments: where clocks are put forward, some would be lost."""
-    local = sorted(n for n in names if isinstance(df.schema[n].dataType, TimestampNTZType))
-    if not local:
-        return
-    zone = df.sparkSession.conf.get("spark.sql.session.timeZone")
-    if zone not in ("UTC", "Etc/UTC", "GMT", "Z", "+00:00"):
+def _carried(name: str, type: DataType, option: str) -> TransportColumn:
+    """How a carried column passes through Python; one that names objects is a plain value."""
+    if option != "keep" and not groupable(type):
         raise DataError(
-            f"column {local[0]!r} has no time zone and the session's is {zone}",
-            "the session time zone UTC",
-            "set spark.sql.session.timeZone to UTC, or convert with to_utc_timestamp",
+            f"{option} {name!r} is of type {type.simpleString()}",
+            "columns of plain types, and structs of numbers and texts",
+            f"use one of its parts, or to_json({name})",
         )
+    return transport(name, type)
 
 
-def _check_k(k: int) -> None:
-    if k > MOST:
-        raise QueryError(f"k is {k:,}", f"at most {MOST:,}, Spark's own limit", "ask for fewer")
-    if k > MANY:
-        _warn(
-            f"k is {k:,}: each micro-batch reads and writes all candidates of a key, "
-            f"which takes seconds beyond {MANY:,}"
-        )
-
-
-def score_of(df: DataFrame, by: Any, option: str = "by") -> Column:
-    """The score as a double: -0.0 is 0.0, NaN stays NaN."""
-    example = f"write {option}='price * volume'"
-    if not isinstance(by, (str, Column)):
-        raise QueryError(f"{option} is {by!r}", "a Column or SQL text", example)
-    if isinstance(by, str) and not by.strip():
-        raise QueryError(f"{option} is empty", "a Column or SQL text", example)
-    try:
-        column = F.expr(by) if isinstance(by, str) else by
-        found = df.select("*", column.alias("score")).schema.fields[-1].dataType
-        score = column.cast("double") + F.lit(0.0)
-        if isinstance(found, NumericType):
-            _ = df.select(score).schema  # Spark refuses what makes several rows of one
-    except FAILURES as error:
-        raise QueryError(
-            f"{option} {_shown(by)} cannot be evaluated: {first_line(error)}",
-            f"an expression over {', '.join(df.columns)}",
-        ) from None
-    if not isinstance(found, NumericType):
-        raise DataError(
-            f"{option} {_shown(by)} is of type {found.simpleString()}",
-            "a number",
-            f"write try_cast({by} AS DOUBLE)" if isinstance(found, StringType) else "",
-        )
-    if isinstance(by, str):
-        numbers = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
-        hint = suggestion(by, numbers)
-        if hint:
-            _warn(hint)
-    return score
-
-
-def _warn(text: str) -> None:
-    """Warn at the line that asked, whether it called us or went through ``df.transform``."""
-    level, frame = 2, sys._getframe(1)
-    ours = ("skyband.spark.", "pyspark.")
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(text, stacklevel=level)
-
-
-def _place(df: DataFrame, asked: Asked, query: TopK) -> tuple[str, bool]:
-    """The column that places rows in windows."""
-    schema = df.schema
-    if asked.sequence is not None:
-        if isinstance(query.window, TimeWindow):
-            raise QueryError(
-                f"sequence is {asked.sequence!r} with a window of time",
-                "a window that counts rows",
-                "write window=1000, slide=100, or time= instead of sequence=",
-            )
-        (name,) = column_names(schema, asked.sequence, "sequence")
-        if not isinstance(schema[name].dataType, (IntegerType, LongType)):
-            raise DataError(
-                f"sequence {name!r} is of type {schema[name].dataType.simpleString()}",
-                "whole numbers: 0, 1, 2 and so on without gaps",
-            )
-        return name, False
-    if asked.time is None:
-        moments = [f.name for f in schema.fields if isinstance(f.dataType, TimestampType)]
-        raise QueryError(
-            "time was not given",
-            "the column that says when a row happened: it orders rows, also in count windows",
-            f"write time={moments[0]!r}" if moments else "write time='ts', or sequence='offset'",
-        )
-    name = moment_column(df, asked.time)
-    return name, isinstance(schema[name].dataType, TimestampNTZType)
-
-
-def moment_column(df: DataFrame, time: str) -> str:
-    """The name of a column of timestamps, as the DataFrame spells it."""
-    (name,) = column_names(df.schema, time, "time")
-    found = df.schema[name].dataType
-    if isinstance(found, (TimestampType, TimestampNTZType)):
-        return name
-    raise DataError(
-        f"time {name!r} is of type {found.simpleString()}",
-        "a timestamp",
-        f"add a column first: df.withColumn('ts', F.expr(\"try_cast({name} AS TIMESTAMP)\"))",
-    )
-
-
-def _key(name: str, type: DataType) -> Carried:
-    """How a key travels; on a stream it must be a plain value, or a struct of such."""
+def _key(name: str, type: DataType) -> TransportColumn:
+    """How a key passes through Python; on a stream it is a plain value, or a struct of such."""
     if not groupable(type):
         raise DataError(
             f"partition_by {name!r} is of type {type.simpleString()}",
             "columns of plain types, and structs of numbers and texts",
             f"partition by one of its parts, or by to_json({name})",
         )
-    return carried(name, type)
+    return transport(name, type)
 
 
-def _kept(schema: StructType, asked: Asked, keys: tuple[str, ...]) -> tuple[Carried, ...]:
-    if asked.keep is None:
-        names = tuple(
-            name
-            for name in schema.names
-            if name not in keys and not (name.lower() == "score" and names_score(asked.by))
-        )
-        fix = "name the columns to keep: keep=[...]"
-    else:
-        names = column_names(schema, asked.keep, "keep")
-        names = tuple(name for name in names if name not in keys)
-        fix = "rename it before"
-    for name in (*keys, *names):
-        if name.lower() in RESERVED:
+def resolve_axis(df: DataFrame, options: CommonOptions, window: Window) -> Axis:
+    """What places rows in windows."""
+    schema = df.schema
+    timed = isinstance(window, TimeWindow)
+    skew = None if options.skew is None else duration(options.skew, "skew", "1 hour")
+    if options.sequence is not None:
+        if timed:
             raise QueryError(
-                f"column {name!r} has the name of a result column", "another name", fix
+                f"sequence is {options.sequence!r} with a window of time",
+                "a window that counts rows",
+                "write window=1000, slide=100, or time= instead of sequence=",
             )
-    return tuple(carried(name, schema[name].dataType) for name in names)
-
-
-def _delay(asked: Asked) -> int:
-    if asked.sequence is not None:
-        delay = asked.delay or 0
-        if isinstance(delay, bool) or not isinstance(delay, int) or delay < 0:
-            raise QueryError(
-                f"delay is {asked.delay!r} with a sequence column",
-                "by how many rows they may be out of order",
-                "write delay=1000",
-            )
-        return delay
-    delay = "10 seconds" if asked.delay is None else asked.delay
-    return duration(delay, "delay", "10 seconds")
-
-
-def duration(value: Any, option: str, example: str) -> int:
-    """A duration of zero or more, in microseconds."""
-    fix = f"write {option}={example!r}"
-    if not isinstance(value, (str, timedelta, np.timedelta64)):
-        raise QueryError(f"{option} is {value!r}", "a duration", fix)
-    found = microseconds(value, option)
-    if not 0 <= found <= _LONGEST:
-        raise QueryError(f"{option} is {value!r}", "zero or more, up to a thousand years", fix)
-    return found
-
-
-def column_names(schema: StructType, names: Names | None, option: str) -> tuple[str, ...]:
-    """Column names as the DataFrame spells them, each once."""
-    if names is None:
-        return ()
-    found: list[str] = []
-    for name in names if isinstance(names, (list, tuple)) else [names]:
-        if not isinstance(name, str):
-            raise QueryError(f"{option} is {name!r}", "column names", f"write {option}='name'")
-        alike = [known for known in schema.names if known.lower() == name.lower()]
-        exact = [known for known in alike if known == name] or alike
-        if not exact:
-            close = get_close_matches(name.lower(), [n.lower() for n in schema.names], 1, 0.5)
-            fix = f"did you mean {close[0]!r}?" if close else ""
+        (name,) = column_names(schema, options.sequence, "sequence")
+        if not isinstance(schema[name].dataType, (IntegerType, LongType)):
             raise DataError(
-                f"{option}: there is no column {name!r}", f"one of {', '.join(schema.names)}", fix
+                f"sequence {name!r} is of type {schema[name].dataType.simpleString()}",
+                "whole numbers: 0, 1, 2 and so on without gaps",
             )
-        if exact[0] not in found:
-            found.append(exact[0])
-    return tuple(found)
+        return SequenceAxis(name, _rows_of_delay(options.delay))
+    if options.time is None:
+        moments = [f.name for f in schema.fields if isinstance(f.dataType, TimestampType)]
+        raise QueryError(
+            "time was not given",
+            "the column that says when a row happened: it orders rows, also in count windows",
+            f"write time={moments[0]!r}" if moments else "write time='ts', or sequence='offset'",
+        )
+    name = moment_column(df, options.time)
+    local = isinstance(schema[name].dataType, TimestampNTZType)
+    delay = duration(
+        "10 seconds" if options.delay is None else options.delay, "delay", "10 seconds"
+    )
+    return (TimeAxis if timed else ArrivalAxis)(name, delay, local, skew)
+
+
+def _rows_of_delay(delay: Any) -> int:
+    rows = delay or 0
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+        raise QueryError(
+            f"delay is {delay!r} with a sequence column",
+            "by how many rows they may be out of order",
+            "write delay=1000",
+        )
+    return rows
+
+
+def check_k(k: int) -> None:
+    """Refuse more rows per window than Spark can find, and warn of very many."""
+    if k > MOST:
+        raise QueryError(f"k is {k:,}", f"at most {MOST:,}, Spark's own limit", "ask for fewer")
+    if k > MANY:
+        warn(
+            f"k is {k:,}: each micro-batch reads and writes all candidates of a key, "
+            f"which takes seconds beyond {MANY:,}"
+        )
+
+
+def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
+    """The score as a double: -0.0 is 0.0, NaN stays NaN."""
+    require_frame(df)
+    example = f"write {option}='price * volume'"
+    if not isinstance(by, (str, Column)):
+        raise QueryError(f"{option} is {by!r}", "a Column or SQL text", example)
+    if isinstance(by, str) and not by.strip():
+        raise QueryError(f"{option} is empty", "a Column or SQL text", example)
+    shown = repr(by) if isinstance(by, str) else str(by)
+    try:
+        column = F.expr(by) if isinstance(by, str) else by
+        type = df.select("*", column.alias("score")).schema.fields[-1].dataType
+        score = column.cast("double") + F.lit(0.0)
+        if isinstance(type, NumericType):
+            _ = df.select(score).schema  # Spark refuses what makes several rows of one
+    except FAILURES as error:
+        raise QueryError(
+            f"{option} {shown} cannot be evaluated: {first_line(error)}",
+            f"an expression over {', '.join(schema_of(df).names)}",
+        ) from None
+    if not isinstance(type, NumericType):
+        raise DataError(
+            f"{option} {shown} is of type {type.simpleString()}",
+            "a number",
+            f"write try_cast({by} AS DOUBLE)" if isinstance(type, StringType) else "",
+        )
+    if isinstance(by, str):
+        warn_of_errors(df, by)
+    return score
+
+
+def warn_of_errors(df: DataFrame, by: str) -> None:
+    """Warn of what in SQL text would stop a stream."""
+    numbers = [f.name for f in df.schema.fields if isinstance(f.dataType, NumericType)]
+    hint = suggestion(by, numbers)
+    if hint:
+        warn(hint)
 
 
 def names_score(by: Any) -> bool:
@@ -374,8 +491,13 @@ def names_score(by: Any) -> bool:
     return isinstance(by, str) and by.strip(" `").lower() == "score"
 
 
-def _shown(by: str | Column) -> str:
-    return repr(by) if isinstance(by, str) else str(by)
+def warn(text: str) -> None:
+    """Warn at the line that asked, whether it called us or went through ``df.transform``."""
+    level, frame = 2, sys._getframe(1)
+    ours = ("skyband.spark.", "pyspark.")
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, stacklevel=level)
 
 
 def first_line(error: Exception) -> str:

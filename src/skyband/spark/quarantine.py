@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.spark.axis import END_OF_ROWS
-from skyband.spark.panes import AT, SCORE, quoted
-from skyband.spark.plan import Question, duration, moment_column
+from skyband.spark.axis import Axis, TimeAxis
+from skyband.spark.columns import POSITION, SCORE, moment_column
+from skyband.spark.options import duration
+from skyband.spark.plan import Plan
 
 COUNTS = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows that were read, by the names of the observed metrics."""
@@ -31,46 +32,39 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
     """
     if not isinstance(df, DataFrame):
         raise QueryError(f"df is {type(df).__name__}", "a DataFrame", "quarantined(df, time='ts')")
-    name = moment_column(df, time)
-    at = F.unix_micros(F.col(quoted(name)).cast("timestamp"))
-    reason = F.when(at.isNull(), "no time")
+    ahead = None if skew is None else duration(skew, "skew", "1 hour")
+    axis = TimeAxis(moment_column(df, time), 0, local=True, skew=ahead)
+    position = axis.position_sql()
+    reason = F.when(position.isNull(), "no time")
     if skew is not None:
-        reason = reason.when(_ahead(at, duration(skew, "skew", "1 hour")), "from the future")
+        reason = reason.when(axis.ahead_sql(position), "from the future")
     return df.withColumn("quarantine", reason).filter("quarantine IS NOT NULL")
 
 
-def admitted(
-    rows: DataFrame,
-    question: Question,
-    counts: Observation | str | None = None,
-    more: Mapping[str, Column] | None = None,
-) -> DataFrame:
-    """Count what was read and what cannot be ranked; let through what has a sound place.
+def admitted(rows: DataFrame, plan: Plan, counts: Observation | None = None) -> DataFrame:
+    """Count what was read and what cannot be ranked; let through what has a sound position.
 
-    ``counts`` learns of it, or is the name under which a stream's progress tells it; ``more`` is
-    what else is counted, by name.
+    ``counts`` observes it, else a stream reports it with its progress.
     """
-    at = F.col(AT)
+    position = F.col(POSITION)
     scores = [name for name in rows.columns if name.startswith(SCORE)]
-    skew = question.skew if question.timed or question.arrival else None
-    future = F.lit(False) if skew is None else _ahead(at, skew)
-    if not question.timed and not question.arrival:
-        future = at >= F.lit(END_OF_ROWS // 2)  # beyond is what a drained sequence has reached
     counted = rows.observe(
-        counts or metric_name(question.digest),
+        counts or metric_name(plan.digest),
         F.count(F.lit(1)).alias("rows"),
-        F.count_if(at.isNull()).alias("no_time"),
-        F.count_if(future).alias("future"),
+        F.count_if(position.isNull()).alias("no_time"),
+        F.count_if(plan.base.axis.ahead_sql(position)).alias("future"),
         _sum(F.count_if(F.col(score).isNull()) for score in scores).alias("null_score"),
         _sum(F.count_if(F.isnan(score)) for score in scores).alias("nan_score"),
-        *(column.alias(name) for name, column in (more or {}).items()),
+        *(column.alias(name) for name, column in plan.extra_counts.items()),
     )
     ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in scores}
-    return counted.filter(at.isNotNull() & ~future).withColumns(ranked)
+    return sound(counted, plan.base.axis).withColumns(ranked)
 
 
-def _sum(columns: Iterable[Column]) -> Column:
-    return reduce(Column.__add__, columns)
+def sound(rows: DataFrame, axis: Axis) -> DataFrame:
+    """The rows that have a position, and one that can be believed."""
+    position = F.col(POSITION)
+    return rows.filter(position.isNotNull() & ~axis.ahead_sql(position))
 
 
 def metric_name(digest: str) -> str:
@@ -78,5 +72,5 @@ def metric_name(digest: str) -> str:
     return f"skyband rows {digest}"
 
 
-def _ahead(at: Column, skew: int) -> Column:
-    return at > F.unix_micros(F.current_timestamp()) + F.lit(skew)
+def _sum(columns: Iterable[Column]) -> Column:
+    return reduce(Column.__add__, columns)

@@ -65,32 +65,32 @@ def session(
         spark = session("spark://host:7077")               # a cluster
         spark = session("sc://host:15002")                 # a Spark Connect server
     """
-    found = {**SETTINGS, **(settings or {})}
+    conf = {**SETTINGS, **(settings or {})}
     local = master is None or master.startswith("local")
     partitions = shuffle_partitions or min(8, os.cpu_count() or 2)
     if partitions < 1:
         raise QueryError(f"shuffle_partitions is {shuffle_partitions}", "at least 1")
-    found.setdefault("spark.sql.shuffle.partitions", str(partitions))
+    conf.setdefault("spark.sql.shuffle.partitions", str(partitions))
     if local:
         require_java()
-        found.setdefault("spark.driver.memory", memory or _memory())
-        found.setdefault("spark.driver.bindAddress", "127.0.0.1")
-        found.setdefault("spark.driver.host", "127.0.0.1")
+        conf.setdefault("spark.driver.memory", memory or _memory())
+        conf.setdefault("spark.driver.bindAddress", "127.0.0.1")
+        conf.setdefault("spark.driver.host", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for kind in ("SQL", "DataFrame"):  # errors are raised; nobody wants them on stderr as well
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").setLevel("CRITICAL")
     path = log_file() if log is None else Path(log)
     try:
         if master is not None and master.startswith("sc://"):
-            return _connected(master, app, found)
+            return _connected(master, app, conf)
         builder = SparkSession.builder.master(master or LOCAL).appName(app)
-        for name, value in found.items():
+        for name, value in conf.items():
             builder = builder.config(name, value)
         with _interrupts_later(), _chatter_to(path):
             return builder.getOrCreate()
     except (*FAILURES, RuntimeError) as error:
         raise SkybandError(
-            f"Spark did not start on {master or LOCAL}: {said(error)}",
+            f"Spark did not start on {master or LOCAL}: {spark_message(error)}",
             "a master that Spark knows, and Java 17 or later",
             f"its own words are in {path}",
         ) from None
@@ -105,7 +105,7 @@ def _connected(server: str, app: str, settings: Mapping[str, str]) -> SparkSessi
     return spark
 
 
-def said(error: Exception) -> str:
+def spark_message(error: Exception) -> str:
     """What Spark says of a failure, in one line: without its class, its plan and its traces."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[1].startswith(": "):  # Java: the first line tells who called

@@ -1,1 +1,33 @@
-"""The families of queries that Spark answers."""
+"""The families of queries that Spark answers, by the modules that hold them.
+
+Each module has a ``FAMILY``. They are imported when they are asked for: Python workers import this
+package, too, and need nothing but the state of the query that they work on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from skyband.spark.plan import Family
+
+FAMILIES = [
+    "skyband.spark.families.workload.plan",
+    "skyband.spark.families.dominating.plan",
+    "skyband.spark.families.incomplete.plan",
+    "skyband.spark.families.totals.plan",
+    "skyband.spark.families.top_k",
+]
+"""A job's query belongs to the first family whose marker it has; rows by a score come last."""
+
+
+def families() -> list[Family]:
+    """All families."""
+    return [import_module(name).FAMILY for name in FAMILIES]
+
+
+def family_of(description: Mapping[str, Any]) -> Family:
+    """The family that a job's query, or the description of a query, belongs to."""
+    return next(family for family in families() if family.marker in (None, *description))

@@ -1,206 +1,239 @@
-"""The row path: count windows by arrival, per key, on the local engine.
+"""Count windows by arrival, per key, on the local engine.
 
 Which rows arrived last is a question of order, and Spark shuffles; so rows wait in the state until
 the watermark has passed them and then arrive by time. Every row of a key goes through one task: a
-count window over all rows of a stream is better asked with ``sequence=``, on the pane path.
+count window over all rows of a stream is better asked with ``sequence=``, which is answered from
+panes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, ClassVar
 
-from pyspark.sql import DataFrame, Row
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StructField,
-    StructType,
-)
+import numpy as np
+from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StructField
 
 from skyband.query import TopK
-from skyband.spark.panes import AT, LABEL, SCORE, key_names
-from skyband.spark.plan import Question
-from skyband.spark.state import batch as backfill
-from skyband.spark.state.batch import Answers, Columns
+from skyband.spark.axis import EVERYTHING, Progress
+from skyband.spark.state.batch import Piece, sortable
+from skyband.spark.state.candidates import Answer
+from skyband.spark.state.candidates import Column as Values
+from skyband.spark.state.engine import EngineRows
 from skyband.spark.state.processor import (
-    NO_TIMER,
-    STATE_VERSION,
+    KeyState,
+    PaneStore,
+    StateSpec,
     answer_fields,
     answer_rows,
-    check_version,
-    move_timer,
+    array_field,
+    column_fields,
+    named_columns,
+    saved_columns,
 )
 
-if TYPE_CHECKING:
-    from skyband.spark.state.engine import Arrivals, Waiting
+_RANKED_ROWS = 1_000_000  # that one push should not exceed
 
-STATE = "arrivals"
-ALGORITHM = "mintopk"
-"""What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
+
+@dataclass
+class WaitingRows:
+    """Rows that the watermark has not passed: position, score, ties and carried columns."""
+
+    position: Values
+    score: Values
+    ties: list[Values]
+    columns: list[Values]
+
+    @classmethod
+    def empty(cls, ties: int, columns: int) -> WaitingRows:
+        """No rows."""
+        return cls([], [], [[] for _ in range(ties)], [[] for _ in range(columns)])
+
+    @classmethod
+    def of(cls, values: list[Values], ties: int) -> WaitingRows:
+        """Rows of all their columns, in a fixed order."""
+        position, score, *rest = values
+        return cls(position, score, rest[:ties], rest[ties:])
+
+    def values(self) -> list[Values]:
+        """All columns, in a fixed order."""
+        return [self.position, self.score, *self.ties, *self.columns]
+
+    def take(self, which: list[int]) -> WaitingRows:
+        """The rows at these places."""
+        values = [[column[i] for i in which] for column in self.values()]
+        return WaitingRows.of(values, len(self.ties))
+
+    def order(self) -> list[int]:
+        """The rows' places by time; rows of one moment by what tells them apart."""
+        by_time: list[int] = np.argsort(np.array(self.position, np.int64), kind="stable").tolist()
+        low = 0
+        while low < len(by_time):
+            high = low + 1
+            while (
+                high < len(by_time) and self.position[by_time[high]] == self.position[by_time[low]]
+            ):
+                high += 1
+            if high - low > 1:
+                by_time[low:high] = sorted(by_time[low:high], key=self._tie)
+            low = high
+        return by_time
+
+    def _tie(self, row: int) -> list[Any]:
+        return [sortable(column[row]) for column in self.ties]
+
+
+@dataclass
+class Arrivals(EngineRows):
+    """Maintains one key: rows that wait for the watermark, the engine, its candidates' columns.
+
+    Rows arrive at the engine in the order of time, once the watermark has passed them: so answers
+    do not depend on how the stream was cut into batches.
+    """
+
+    waiting: WaitingRows = field(default_factory=lambda: WaitingRows.empty(0, 0))
+
+    def run(self, rows: WaitingRows, until: int) -> Iterator[Answer]:
+        """Take in rows, in any order, and answer what those up to this moment complete."""
+        for column, new in zip(self.waiting.values(), rows.values(), strict=True):
+            column.extend(new)
+        ready = [i for i in self.waiting.order() if self.waiting.position[i] <= until]
+        if not ready:
+            return
+        rest = sorted(set(range(len(self.waiting.position))).difference(ready))
+        released, self.waiting = self.waiting.take(ready), self.waiting.take(rest)
+        query = self.monitor.query
+        room = max(1, _RANKED_ROWS * query.window.slide // min(query.k, query.window.size))
+        for low in range(0, len(ready), room):
+            yield from self._push(released.take(list(range(low, min(len(ready), low + room)))))
+
+    def _push(self, rows: WaitingRows) -> Iterator[Answer]:
+        scores = np.array([np.nan if s is None else s for s in rows.score], np.float64)
+        self.carry(len(scores), rows.columns)
+        monitor: Any = self.monitor
+        yield from self.answers(monitor.push(scores))
 
 
 @dataclass(frozen=True)
-class Line:
-    """What a processor has to know of a query by arrival."""
+class ArrivalSpec(StateSpec):
+    """Keeps the engine of each key, and the rows that wait."""
 
     query: TopK
     algorithm: str
     ties: tuple[DataType, ...]
-    kept: tuple[DataType, ...]
+    types: tuple[DataType, ...]
+
+    name: ClassVar[str] = "arrivals"
 
     @property
-    def state(self) -> StructType:
-        """The layout of the state: the engine as bytes, everything else as arrays."""
-        ties = [(f"tie_{i}", type) for i, type in enumerate(self.ties)]
-        kept = [(f"kept_{i}", type) for i, type in enumerate(self.kept)]
-        waiting: list[tuple[str, DataType]] = [
-            ("waiting_at", LongType()),
-            ("waiting_score", DoubleType()),
-        ]
-        waiting += [(f"waiting_{name}", type) for name, type in [*ties, *kept]]
-        return StructType(
-            [
-                StructField("version", IntegerType(), False),
-                StructField("timer", LongType(), False),
-                StructField("engine", BinaryType(), False),
-                *(StructField(name, ArrayType(type), False) for name, type in waiting),
-                StructField("ids", ArrayType(LongType(), False), False),
-                *(StructField(name, ArrayType(type), False) for name, type in kept),
-            ]
+    def fields(self) -> tuple[StructField, ...]:
+        """The engine as bytes, everything else as arrays."""
+        return (
+            StructField("engine", BinaryType(), False),
+            array_field("waiting_at", LongType()),
+            array_field("waiting_score", DoubleType()),
+            *column_fields(self.ties, "waiting_tie"),
+            *column_fields(self.types, "waiting_kept"),
+            array_field("ids", LongType(), False),
+            *column_fields(self.types),
         )
 
-    def new(self) -> Arrivals:
-        """A key of which nothing has arrived."""
-        from skyband.spark.state.engine import Arrivals
+    @property
+    def output(self) -> tuple[StructField, ...]:
+        """The columns of an answer, without the key."""
+        return answer_fields(self.types, self.changes)
 
-        return Arrivals.new(self.query, self.algorithm, len(self.ties), len(self.kept))
+    @property
+    def changes(self) -> bool:
+        """Whether changes are reported, not whole rankings."""
+        return self.query.emit == "changes"
 
-    def waiting(self, columns: list[list[Any]]) -> Waiting:
-        """Rows from their columns: place, score, ties, kept."""
-        from skyband.spark.state.engine import Waiting
+    def pane(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A row; behind it is its label."""
+        return values[:-1]
 
-        at, score, *rest = columns
-        return Waiting(at, score, rest[: len(self.ties)], rest[len(self.ties) :])
+    def waiting(self, rows: list[tuple[Any, ...]]) -> WaitingRows:
+        """Rows as columns."""
+        if not rows:
+            return WaitingRows.empty(len(self.ties), len(self.types))
+        values = [list(column) for column in zip(*rows, strict=True)]
+        return WaitingRows.of(values, len(self.ties))
 
-    def load(self, value: tuple[Any, ...]) -> Arrivals:
-        """A key from its state."""
-        from skyband.spark.state.engine import Arrivals
+    def open(
+        self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
+    ) -> ArrivalState:
+        """The engine of a key, and its rows that wait."""
         from skyband.topk.monitor import Monitor
+        from skyband.topk.planner import plan
 
-        check_version(value[0])
-        columns = [list(column) for column in value[3:]]
-        width = 2 + len(self.ties) + len(self.kept)
-        return Arrivals(
-            self.query,
-            Monitor.restore(bytes(value[2]), self.query),
-            columns[width],
-            columns[width + 1 :],
-            self.waiting(columns[:width]),
-        )
+        ties, width = len(self.ties), len(self.types)
+        if fields is None:
+            # planned now: "auto" would remember rows until it decides, for each key
+            name = plan(self.query).algorithm if self.algorithm == "auto" else self.algorithm
+            waiting = WaitingRows.empty(ties, width)
+            arrivals = Arrivals(Monitor(self.query, name), [], [[] for _ in range(width)], waiting)
+        else:
+            waiting = WaitingRows(
+                list(fields["waiting_at"]),
+                list(fields["waiting_score"]),
+                saved_columns(fields, ties, "waiting_tie"),
+                saved_columns(fields, width, "waiting_kept"),
+            )
+            monitor = Monitor.restore(bytes(fields["engine"]), self.query)
+            columns = saved_columns(fields, width)
+            arrivals = Arrivals(monitor, list(fields["ids"]), columns, waiting)
+        return ArrivalState(self, arrivals)
 
-    def dump(self, found: Arrivals, timer: int) -> tuple[Any, ...]:
-        """The state of a key."""
-        engine = found.monitor.snapshot()
-        columns = [*found.waiting.columns(), found.ids, *found.kept]
-        return (STATE_VERSION, timer, engine, *columns)
+    def progress(self, watermark: int) -> Progress:
+        """The moment that rows must not be after to arrive."""
+        return Progress(self.axis.position_at(watermark), self.axis.ended(watermark))
 
-    def rows(self, found: Arrivals, new: Waiting, until: int) -> Iterator[tuple[Any, ...]]:
-        """Let rows arrive; answers as output rows."""
-        answers = found.run(new, until)
-        return answer_rows(answers, lambda: len(found.ids), self.query.emit == "changes")
+    def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
+        """Answer all rows of a key."""
+        parts = zip(*(piece.columns[:-1] for piece in pieces), strict=True)  # without the label
+        columns = [list(chain.from_iterable(column)) for column in parts]
+        rows = WaitingRows.of(columns, len(self.ties))
+        return self.open(None, None).arrive(rows, EVERYTHING)
 
 
-class ArrivalProcessor(StatefulProcessor):
-    """Keeps the engine of each key in Spark's state store, and answers its windows."""
+@dataclass
+class ArrivalState(KeyState):
+    """One key."""
 
-    def __init__(self, line: Line, keys: int) -> None:
-        self._line = line
-        self._keys = keys
+    spec: ArrivalSpec
+    arrivals: Arrivals
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
-        self._handle = handle
-        self._state = handle.getValueState(STATE, self._line.state)
-        fields = answer_fields(self._line.kept, self._line.query.emit == "changes")
-        names = [field.name for field in fields]
-        self._row = Row(*(f"key_{i}" for i in range(self._keys)), *names)
-
-    def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[Row], timerValues: Any
-    ) -> Iterator[Row]:
+    def run(self, panes: list[Any], progress: Progress) -> Iterator[tuple[Any, ...]]:
         """Take in rows, and answer what those that the watermark passed complete."""
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        new = self._line.waiting(columns[self._keys : -1])  # the last column is the label
-        yield from self._run(key, new, timerValues)
+        return self.arrive(self.spec.waiting(panes), progress)
 
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any
-    ) -> Iterator[Row]:
-        """Let rows arrive that the watermark has passed meanwhile."""
-        none: list[list[Any]] = [[] for _ in range(2 + len(self._line.ties + self._line.kept))]
-        fired = expiredTimerInfo.getExpiryTimeInMs()
-        yield from self._run(key, self._line.waiting(none), timerValues, fired)
+    def arrive(self, rows: WaitingRows, progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """The same, of rows as columns."""
+        answers = self.arrivals.run(rows, progress.closed)
+        return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes)
 
-    def _run(self, key: Any, new: Waiting, timers: Any, fired: int = NO_TIMER) -> Iterator[Row]:
-        value = self._state.get()
-        found = self._line.new() if value is None else self._line.load(value)
-        timer = NO_TIMER if value is None else value[1]
-        until = timers.getCurrentWatermarkInMs() * 1000
-        for row in self._line.rows(found, new, until):
-            yield self._row(*key, *row)
-        alarm = -(-min(found.waiting.at) // 1000) if found.waiting.at else NO_TIMER
-        move_timer(self._handle, timer, alarm, fired)
-        self._state.update(self._line.dump(found, alarm))
+    @property
+    def alarm(self) -> int | None:
+        """When the first of the rows that wait may arrive."""
+        waiting = self.arrivals.waiting.position
+        return self.spec.axis.alarm(min(waiting)) if waiting else None
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    @property
+    def finished(self) -> bool:
+        """Never: the next window may hold any of the last rows."""
+        return False
 
-
-def line_of(question: Question) -> Line:
-    """What the processor has to know of a query."""
-    asked = question.asked.algorithm
-    return Line(
-        question.query,
-        ALGORITHM if asked == "auto" else asked,
-        question.tie_types,
-        tuple(column.travels for column in question.kept),
-    )
-
-
-def answered(rows: DataFrame, question: Question) -> DataFrame:
-    """The windows of each key, answered by the local engine."""
-    line, names = line_of(question), key_names(question)
-    keys = [StructField(f"key_{i}", rows.schema[name].dataType) for i, name in enumerate(names)]
-    fields = answer_fields(line.kept, question.query.emit == "changes")
-    schema = StructType([*keys, *fields])
-    columns = [*names, AT, SCORE]
-    columns += [f"tie_{i}" for i in range(len(question.ties))]
-    columns += [f"kept_{i}" for i in range(len(question.kept))]
-    if not rows.isStreaming:
-        return backfill.answered(rows.select(*columns), names, _answers(line), schema)
-    return (
-        rows.select(*columns, LABEL)
-        .groupBy(*names)
-        .transformWithState(
-            statefulProcessor=ArrivalProcessor(line, len(names)),
-            outputStructType=schema,
-            outputMode="append",
-            timeMode="EventTime",
-        )
-    )
-
-
-def _answers(line: Line) -> Answers:
-    """What answers all rows of a key."""
-
-    def answers(columns: Columns) -> Iterator[tuple[Any, ...]]:
-        return line.rows(line.new(), line.waiting(columns), 1 << 62)
-
-    return answers
+    def save(self) -> dict[str, Any]:
+        """The engine, the rows that wait, and the columns of those that may be reported."""
+        arrivals, waiting = self.arrivals, self.arrivals.waiting
+        return {
+            "engine": arrivals.monitor.snapshot(),
+            "waiting_at": waiting.position,
+            "waiting_score": waiting.score,
+            **named_columns(waiting.ties, "waiting_tie"),
+            **named_columns(waiting.columns, "waiting_kept"),
+            "ids": arrivals.ids,
+            **named_columns(arrivals.columns),
+        }

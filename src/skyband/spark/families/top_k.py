@@ -1,255 +1,232 @@
-"""The Spark main path: a DataFrame of rows in, a DataFrame of ranked windows out."""
+"""The k best rows of each window, by a score: the main family.
+
+Windows of time and windows over a sequence are answered from panes: their best rows are found
+inside the JVM, and the minimal candidate set over panes is kept. Count windows by arrival are in
+:mod:`skyband.spark.families.arrival`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import timedelta
-from typing import Any, overload
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame, Observation
-from pyspark.sql.types import StructField, StructType
+from pydantic import Field
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
-from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.spark import draining, output, quarantine
-from skyband.spark import panes as aggregation
-from skyband.spark.families import arrival as row_path
-from skyband.spark.families.totals.aggregate import refuse_aggregate
-from skyband.spark.families.totals.answer import answer_totals
-from skyband.spark.families.totals.plan import TotalsAsked, totals_question
-from skyband.spark.options import Asked, Names
-from skyband.spark.plan import Question, question
-from skyband.spark.sessions import SETTINGS
-from skyband.spark.state import batch as backfill
-from skyband.spark.state.candidates import Lives
-from skyband.spark.state.processor import Kept, PaneProcessor
+from skyband.query import TopK
+from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
+from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, size_of
+from skyband.spark.families.arrival import ArrivalSpec
+from skyband.spark.families.totals.plan import refuse_aggregate
+from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
+from skyband.spark.options import WindowOptions, check_algorithm
+from skyband.spark.panes import best_rows, deduplicated, settled, watermarked
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.state.candidates import CandidateSpec
+from skyband.spark.state.processor import StateSpec
+from skyband.topk import ALGORITHMS
+from skyband.windows import CountWindow
 
-_STORE = "spark.sql.streaming.stateStore.providerClass"
-Transform = Callable[[DataFrame], DataFrame]
+ALGORITHM = "mintopk"
+"""What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
 
-
-@overload
-def top_k(
-    df: DataFrame,
-    *,
-    k: int,
-    by: str | Column,
-    window: str | timedelta | int,
-    time: str | None = ...,
-    slide: str | timedelta | int | None = ...,
-    offset: str | timedelta | None = ...,
-    sequence: str | None = ...,
-    key: Names | None = ...,
-    partition_by: Names | None = ...,
-    id: Names | None = ...,
-    keep: Names | None = ...,
-    emit: str = ...,
-    delay: str | timedelta | int | None = ...,
-    skew: Duration | None = ...,
-    deduplicate_by: Names | None = ...,
-    algorithm: str = ...,
-    full: bool = ...,
-    drain: str | None = ...,
-    shards: int | None = ...,
-) -> DataFrame: ...
+_FILLING = 2  # panes that are being filled while rows come in order
 
 
-@overload
-def top_k(
-    df: None = None,
-    *,
-    k: int,
-    by: str | Column,
-    window: str | timedelta | int,
-    time: str | None = ...,
-    slide: str | timedelta | int | None = ...,
-    offset: str | timedelta | None = ...,
-    sequence: str | None = ...,
-    key: Names | None = ...,
-    partition_by: Names | None = ...,
-    id: Names | None = ...,
-    keep: Names | None = ...,
-    emit: str = ...,
-    delay: str | timedelta | int | None = ...,
-    skew: Duration | None = ...,
-    deduplicate_by: Names | None = ...,
-    algorithm: str = ...,
-    full: bool = ...,
-    drain: str | None = ...,
-    shards: int | None = ...,
-) -> Transform: ...
+@dataclass(frozen=True, kw_only=True)
+class TopKOptions(WindowOptions):
+    """What :func:`skyband.spark.top_k` was asked, as it was written."""
+
+    by: str | Column
+    id: Names | None = None
+    keep: Names | None = None
+
+    arrivals: ClassVar[bool] = True
+
+    def query(self) -> TopK:
+        """The query object, which validates itself; refuses what no DataFrame can make right."""
+        window = self.parsed_window()
+        query = TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
+        if isinstance(window, CountWindow) and self.sequence is None:
+            check_algorithm(self.algorithm, ALGORITHMS)
+        elif self.algorithm != "auto":
+            raise QueryError(
+                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
+                "'auto': only count windows by arrival run one of the local engine's",
+                "leave algorithm out",
+            )
+        self.check()
+        return query
 
 
-def top_k(
-    df: DataFrame | None = None,
-    *,
-    k: int,
-    by: str | Column,
-    window: str | timedelta | int,
-    time: str | None = None,
-    slide: str | timedelta | int | None = None,
-    offset: str | timedelta | None = None,
-    sequence: str | None = None,
-    key: Names | None = None,
-    partition_by: Names | None = None,
-    id: Names | None = None,
-    keep: Names | None = None,
-    emit: str = "all",
-    delay: str | timedelta | int | None = None,
-    skew: Duration | None = "1 hour",
-    deduplicate_by: Names | None = None,
-    algorithm: str = "auto",
-    full: bool = False,
-    drain: str | None = None,
-    shards: int | None = None,
-) -> DataFrame | Transform:
-    """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
+@dataclass(frozen=True)
+class TopKPlan(WindowPlan):
+    """A query that is answered from panes."""
 
-    With ``key``, the ``k`` keys whose rows add up to the most: their largest sum, count, maximum,
-    minimum or mean, as ``by`` says. Totals are exact, whatever the order of rows.
+    family: ClassVar[str] = "top_k"
 
-    Parameters
-      ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
-                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
-      ``window, slide``    durations (with ``time``), or numbers of rows
-      ``time``             when a row happened; rows of equal score rank the newer first; on a
-                           stream rows from before 1970 are late
-      ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
-                           without it a count window holds the last rows of its key by ``time``
-      ``offset``           shifts the window ends
-      ``key``              columns: rows with equal ones are added up (windows of time only)
-      ``partition_by``     columns: one ranking per combination
-      ``id``               columns that tell rows of equal score and time apart, larger first;
-                           without it all kept columns do
-      ``keep``             columns to carry into the result; all of them unless named
-      ``emit``             "all": whole rankings; "changes": what entered, left or moved
-      ``delay``            how late rows may come; those are always counted (default 10 seconds,
-                           or 0 rows of a sequence)
-      ``skew``             rows further ahead of the clock are set aside, see :func:`quarantined`
-      ``deduplicate_by``   columns: rows that repeat them within the delay count once
-      ``algorithm``        for windows by arrival, one of the local engine's
-      ``full``             count windows: answer only once they are full
-      ``drain``            a directory in which :func:`drain` ends the stream
-      ``shards``           with ``key``: how many tasks share the keys of a ranking (as many as
-                           shuffle partitions, 16 at most; 1 with ``partition_by``)
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Find the best rows of each pane."""
+        return best_rows(settled(rows, self.base, self.grid), self, newest)
 
-    Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
-    changes ``change`` and ``previous_rank``, then the kept columns, or the key. Without a
-    DataFrame, returns a function for ``df.transform``.
-
-    Raises QueryError and DataError before any row is read.
-
-    Example::
-
-        leaders = top_k(trades, k=10, by="price * volume", time="ts",
-                        window="1 hour", slide="1 minute", partition_by="sector")
-        busiest = top_k(requests, k=10, by=F.sum("bytes"), key="client", time="ts",
-                        window="1 hour", slide="1 minute")
-    """
-    parts: dict[str, Any] = {
-        "k": k,
-        "by": by,
-        "window": window,
-        "time": time,
-        "slide": slide,
-        "offset": offset,
-        "sequence": sequence,
-        "partition_by": partition_by,
-        "id": id,
-        "keep": keep,
-        "emit": emit,
-        "delay": delay,
-        "skew": skew,
-        "deduplicate_by": deduplicate_by,
-        "algorithm": algorithm,
-        "full": full,
-        "drain": drain,
-    }
-    if key is not None:
-        totals = TotalsAsked(key=key, shards=shards, **parts)
-        if df is None:
-            totals.query()
-            return lambda df: _answer_totals(df, totals)
-        return _answer_totals(df, totals)
-    refuse_aggregate(by)
-    if shards is not None:
-        raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
-    asked = Asked(**parts)
-    if df is None:
-        asked.query()
-        return lambda df: answer(df, question(df, asked))
-    return answer(df, question(df, asked))
-
-
-def _answer_totals(df: DataFrame, asked: TotalsAsked) -> DataFrame:
-    found = totals_question(df, asked)
-    if df.isStreaming:
-        check_store(df)
-    return answer_totals(df, found)
-
-
-def answer(df: DataFrame, checked: Question, counts: Observation | None = None) -> DataFrame:
-    """The whole way: set aside, place, aggregate panes, keep candidates, rank.
-
-    ``counts`` learns what was read of a batch and what could not be ranked; a stream says it with
-    its progress.
-    """
-    if df.isStreaming:
-        check_store(df)
-    rows = quarantine.admitted(aggregation.placed(df, checked), checked, counts)
-    directory = checked.asked.drain if df.isStreaming else None
-    if directory is not None:
-        rows = draining.drainable(rows, checked, directory)
-    rows = aggregation.labelled(rows, checked)
-    if directory is not None:
-        rows = draining.without_mark(rows, checked)
-    if checked.deduplicate:
-        rows = aggregation.deduplicated(rows, checked)
-    if checked.arrival:
-        answers = row_path.answered(rows, checked)
-    else:
-        panes = aggregation.panes(rows, checked)
-        if not df.isStreaming and checked.keys and not checked.timed:
-            panes = aggregation.all_reached(panes, aggregation.placed(df, checked), checked)
-        answers = _answered(panes, checked)
-    return output.ranked(answers, checked)
-
-
-def check_store(df: DataFrame) -> None:
-    """Spark keeps the state of processors in RocksDB only, and says so late."""
-    found = df.sparkSession.conf.get(_STORE, "") or ""
-    if "RocksDB" not in found:
-        raise QueryError(
-            f"{_STORE} is {found or 'not set'}",
-            "Spark's RocksDB store, which stateful processors need",
-            f"use skyband.spark.session(), or set it to {SETTINGS[_STORE]}",
+    def state(self) -> StateSpec:
+        """Keep the candidates of each key."""
+        return CandidateSpec(
+            tuple(self.base.key_names),
+            self.base.axis,
+            self.grid,
+            self.query.k,
+            self.base.types,
+            self.changes,
+            self.first_full_window,
         )
 
+    def explain_lines(self) -> Lines:
+        """Say which panes there are, what is kept, and how much of it."""
+        metrics, k, each = self.explain_metrics(), self.query.k, self.base.each
+        return [
+            *pane_lines(self),
+            *self._path_lines(),
+            ("candidates", f"about {metrics['candidates_per_key']:,}{each}, of scores in random "
+                           "order"),
+            *([("open panes", f"about {metrics['open_panes']}{each}, of at most {k:,} rows")]
+              if metrics["open_panes"] is not None else []),
+            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
+                      f"{metrics['bytes_per_row']:,} bytes{each}: "
+                      f"{size_of(metrics['state_bytes_per_key'])}"
+                      + (", times the number of keys" if self.base.keys else "")),
+        ]  # fmt: skip
 
-def _answered(panes: DataFrame, checked: Question) -> DataFrame:
-    """The windows of each key, answered from its panes."""
-    kept = kept_of(checked)
-    names = aggregation.key_names(checked)
-    keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
-    schema = StructType([*keys, *kept.output])
-    if not panes.isStreaming:
-        return backfill.answered(panes, names, backfill.of_panes(kept), schema)
-    return panes.groupBy(*names).transformWithState(
-        statefulProcessor=PaneProcessor(kept, len(names)),
-        outputStructType=schema,
-        outputMode="append",
-        timeMode="EventTime",
-    )
+    def _path_lines(self) -> Lines:
+        k = self.query.k
+        return [
+            ("path", PANE_PATH),
+            ("algorithm", "the minimal candidate set over panes, as MinTopk keeps it over slides:"),
+            ("", f"a row is forgotten once {k:,} rows rank above it that live at least as long"),
+            ("before the shuffle", f"at most {k:,} rows of each pane, key and task"),
+        ]
+
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan, by name."""
+        panes = panes_of(self)
+        candidates, open_panes = self._candidates(), self._open_panes()
+        rows = candidates + (self.query.k * open_panes if open_panes is not None else 0)
+        return {
+            "path": "pane" if open_panes is not None else "row",
+            "pane": panes.lengths[0],
+            "second_pane": panes.lengths[1] if len(panes.lengths) > 1 else None,
+            "panes_per_window": panes.per_window,
+            "candidates_per_key": candidates,
+            "open_panes": open_panes,
+            "state_rows_per_key": rows,
+            "bytes_per_row": row_bytes(self.base),
+            "state_bytes_per_key": rows * row_bytes(self.base),
+        }
+
+    def _candidates(self) -> int:
+        """Rows per key that may still win, for scores in random order.
+
+        Of the j-th newest of m panes k/j rows are among the k best since then: k(1 + ln m) in all.
+        """
+        steps = math.ceil(self.query.window.size / self.query.window.slide)
+        return math.ceil(int(self.query.k) * (1 + math.log(steps)))
+
+    def _open_panes(self) -> int | None:
+        """Panes that rows may still come for: those within the delay, and the newest."""
+        per_step = 2 if self.grid.split else 1
+        return per_step * (_FILLING + math.ceil(self.base.axis.delay / self.grid.slide))
 
 
-def kept_of(checked: Question) -> Kept:
-    """What the processor has to know of a query."""
-    window = checked.query.window
-    return Kept(
-        checked.query.k,
-        Lives(window.size, window.slide),
-        aggregation.clock(checked),
-        tuple(column.travels for column in checked.kept),
-        checked.query.emit == "changes",
-        -(-window.size // window.slide) if getattr(window, "full", False) else -(1 << 62),
-    )
+@dataclass(frozen=True)
+class ArrivalPlan(TopKPlan):
+    """A query whose windows count the rows of a key as they arrive."""
+
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Let rows in one by one, in the order of time, as the watermark passes them."""
+        rows = rows.withColumn(LABEL, F.col(POSITION))
+        base = self.base
+        rows = deduplicated(watermarked(rows, base, 0), base)
+        columns = [*base.key_names, POSITION, SCORE, *base.tie_names, *base.column_names]
+        return rows.select(*columns, LABEL)
+
+    def state(self) -> StateSpec:
+        """Keep the engine of each key, and the rows that wait."""
+        algorithm = ALGORITHM if self.algorithm == "auto" else self.algorithm
+        return ArrivalSpec(
+            tuple(self.base.key_names),
+            self.base.axis,
+            self.grid,
+            self.query,
+            algorithm,
+            transport_types(self.base.ties),
+            self.base.types,
+        )
+
+    def _path_lines(self) -> Lines:
+        algorithm = f"{self.algorithm}: asked for by name"
+        if self.algorithm == "auto":
+            algorithm = (
+                f"{ALGORITHM}: its state, which each batch reads and writes, is the smallest"
+            )
+        return [
+            ("path", "rows: a window counts the rows of its key as they come, so each is seen"),
+            ("", "rows wait for the watermark, then go to the local engine in the order of time"),
+            ("algorithm", algorithm),
+        ]
+
+    def _candidates(self) -> int:
+        """Rows per key that may still win; the engine keeps all of a slide that is incomplete."""
+        window, k = self.query.window, self.query.k
+        per_row = 1 + math.log(window.size / min(k, window.size))
+        return min(int(window.size), math.ceil(float(k * per_row)))
+
+    def _open_panes(self) -> None:
+        """There are none."""
+        return None
+
+
+class TopKQuery(WindowQuery, RowFields):
+    """What :func:`skyband.spark.top_k` is asked, in a job file."""
+
+    by: str = Field(description="an expression over columns, such as price * volume")
+
+    def options(
+        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
+    ) -> TopKOptions:
+        """The options that are asked for."""
+        return TopKOptions(**self.fields(by=safe(self.by), drain=drain))
+
+    def check(self, safe: SafeText, drain: str | None) -> None:
+        """Refuse what no DataFrame can make right."""
+        refuse_aggregate(self.by)
+        super().check(safe, drain)
+
+    def words(self) -> str:
+        """The query in words."""
+        return f"{self.options(str).query()} by {self.by}"
+
+
+class TopKFamily(Family):
+    """Rows by a score."""
+
+    name: ClassVar[str] = "top_k"
+    job_query: ClassVar[type[JobQuery]] = TopKQuery
+
+    def resolve(self, df: DataFrame, options: TopKOptions) -> TopKPlan:
+        """Check a query against a DataFrame; raises before any row is read."""
+        query = options.query()
+        check_k(query.k)
+        score = score_column(df, options.by)
+        base = resolve_base(
+            df, options, query.window, carry=options.keep, id=options.id, scores=[options.by]
+        )
+        by_arrival = base.axis.kind == "arrival"
+        kind = ArrivalPlan if by_arrival else TopKPlan
+        text = options.by if isinstance(options.by, str) else str(options.by)
+        return kind(base, query, score, text, options.algorithm)
+
+
+FAMILY = TopKFamily()

@@ -1,7 +1,7 @@
-"""Beside a checkpoint: which query it belongs to.
+"""The manifest of a checkpoint: which query it belongs to, and what Spark's logs say of it.
 
 Spark goes on from a checkpoint whatever the query has become since, and then answers neither the
-old question nor the new one. So the first run leaves a description of the query in the checkpoint,
+old query nor the new one. So the first run leaves a description of the query in the checkpoint,
 and later runs must match it.
 """
 
@@ -19,12 +19,12 @@ from pyspark.sql import functions as F
 import skyband
 from skyband.durations import spoken
 from skyband.errors import QueryError, SnapshotError
-from skyband.spark.families.workload.manifest_codec import DEFINES, unpacked
-from skyband.spark.paths import plain_path
-from skyband.spark.shards import PARTITIONS
+from skyband.spark.families import family_of
+from skyband.spark.options import plain_path
+from skyband.spark.plan import PARTITIONS
 from skyband.spark.state.processor import STATE_VERSION
 
-Value = TypeVar("Value")
+Answer = TypeVar("Answer")
 
 FORMAT = 1
 _DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
@@ -64,23 +64,23 @@ def claim(leaders: DataFrame, checkpoint: str | PathLike[str]) -> str:
             "a stream that goes on",
             "start a new checkpoint, and a new sink, for new rows",
         )
-    if _revised(spark, before, query, checkpoint):
+    if family_of(query).revised(spark, before, query, checkpoint):
         _write(spark, checkpoint, {**now, "revision": before["revision"] + 1}, "append")
     return checkpoint
 
 
-def _write(spark: SparkSession, checkpoint: str, found: dict[str, Any], mode: str) -> None:
-    """A manifest is one line; of several the one of the highest revision counts."""
-    written = spark.range(1).coalesce(1).select(F.lit(json.dumps(found, sort_keys=True)))
-    written.write.mode(mode).text(_place(checkpoint))
+def _write(spark: SparkSession, checkpoint: str, manifest: dict[str, Any], mode: str) -> None:
+    """Write a manifest as one line; of several the one of the highest revision counts."""
+    line = spark.range(1).coalesce(1).select(F.lit(json.dumps(manifest, sort_keys=True)))
+    line.write.mode(mode).text(_place(checkpoint))
 
 
 def described(leaders: DataFrame) -> dict[str, Any]:
     """The description of the query that made a DataFrame; raises if :func:`top_k` did not."""
-    found = None
+    query = None
     if "rank" in leaders.columns:
-        found = leaders.schema["rank"].metadata.get("skyband")
-    if found is None:
+        query = leaders.schema["rank"].metadata.get("skyband")
+    if query is None:
         raise QueryError(
             f"a DataFrame of {', '.join(leaders.columns)}",
             "what top_k returned, with its rank column",
@@ -88,11 +88,7 @@ def described(leaders: DataFrame) -> dict[str, Any]:
         )
     if not leaders.isStreaming:
         raise QueryError("a batch DataFrame", "a stream: only streams have checkpoints")
-    query = dict(found)
-    if "workload" in query:
-        del query["queries"]
-        query["workload"] = unpacked(query["workload"])
-    return query
+    return family_of(query).expanded(dict(query))
 
 
 def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
@@ -110,37 +106,38 @@ def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:
             "a new directory, or a checkpoint with a manifest",
             "start a new checkpoint",
         )
-    found = _parsed(lines)
-    if found is None:
+    manifest = _parsed(lines)
+    if manifest is None:
         raise SnapshotError(
             f"the manifest in {_place(checkpoint)} is damaged",
             "what claim() wrote",
             "restore it from a copy, or start a new checkpoint",
         )
-    if found["format"] != FORMAT:
+    if manifest["format"] != FORMAT:
         raise SnapshotError(
-            f"the manifest in {_place(checkpoint)} is of format {found['format']}",
+            f"the manifest in {_place(checkpoint)} is of format {manifest['format']}",
             f"format {FORMAT}",
             "go on with the release that began this checkpoint",
         )
-    return found
+    return manifest
 
 
 def _parsed(lines: list[str]) -> dict[str, Any] | None:
+    """The manifest of the highest revision; None if a line is none."""
     fields = {"format": int, "state_version": int, "shuffle_partitions": int, "query": dict}
     newest: dict[str, Any] | None = None
     for line in lines:
         try:
-            found = json.loads(line)
+            manifest = json.loads(line)
         except json.JSONDecodeError:
             return None
-        if not isinstance(found, dict):
+        if not isinstance(manifest, dict):
             return None
-        if not all(isinstance(found.get(name), type) for name, type in fields.items()):
+        if not all(isinstance(manifest.get(name), type) for name, type in fields.items()):
             return None
-        found = {"revision": 1, **found}
-        if newest is None or found["revision"] > newest["revision"]:
-            newest = found
+        manifest = {"revision": 1, **manifest}
+        if newest is None or manifest["revision"] > newest["revision"]:
+            newest = manifest
     return newest
 
 
@@ -152,10 +149,10 @@ def committed(spark: SparkSession, checkpoint: str) -> int | None:
         watermark = F.get_json_object("value", "$.nextBatchWatermarkMs").cast("bigint")
         batch = F.col("_metadata.file_name").cast("bigint")
         lines = log.filter(F.col("value").startswith("{"))
-        found: int | None = lines.select(F.max_by(watermark, batch)).collect()[0][0]
-        return found
+        milliseconds: int | None = lines.select(F.max_by(watermark, batch)).collect()[0][0]
+        return milliseconds
 
-    return _of_log(checkpoint, newest, None)
+    return _from_log(checkpoint, newest, None)
 
 
 def finished(spark: SparkSession, checkpoint: str) -> bool:
@@ -175,15 +172,15 @@ def finished(spark: SparkSession, checkpoint: str) -> bool:
         )
         return not batches.filter(F.col("committed") & (F.col("watermark") > _DRAINED)).isEmpty()
 
-    return _of_log(checkpoint, drained, False)
+    return _from_log(checkpoint, drained, False)
 
 
-def _of_log(checkpoint: str, read: Callable[[], Value], nothing: Value) -> Value:
-    """What Spark's log says, or nothing if there is none yet; raises if it is damaged."""
+def _from_log(checkpoint: str, read: Callable[[], Answer], default: Answer) -> Answer:
+    """Read Spark's log, with a default if there is none yet; raises if it is damaged."""
     try:
         return read()
     except AnalysisException:
-        return nothing
+        return default
     except Exception as error:  # Spark's streams read these logs without looking at checksums
         if "ChecksumException" not in str(error):
             raise
@@ -201,15 +198,14 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
             f"version {now['state_version']}",
             "finish this stream with the release that began it, or start a new checkpoint",
         )
-    old, new = (
-        {name: value for name, value in found["query"].items() if name != "workload"}
-        for found in (before, now)
-    )
-    names = [*old, *(name for name in new if name not in old)]
+    old, new = before["query"], now["query"]
+    revisable = {family_of(query).revisable for query in (old, new)}
+    unspoken = family_of(old).unspoken
+    names = [name for name in {**old, **new} if name not in revisable]
     changed = [
         f"{name} was {_shown(old, name)} and is now {_shown(new, name)}"
         for name in names
-        if old.get(name) != new.get(name)
+        if old.get(name) != new.get(name) and old.get(name) not in unspoken
     ]
     if changed:
         raise QueryError(
@@ -224,34 +220,6 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
             f"{theirs}: Spark cannot change them later",
             f"write session(shuffle_partitions={theirs}), or start a new checkpoint",
         )
-
-
-def _revised(
-    spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
-) -> bool:
-    """Whether a workload has changed in a way that it may; raises if it may not."""
-    old, new = before["query"].get("workload"), query.get("workload")
-    if old == new or old is None or new is None:
-        return False
-    for name, now in new["queries"].items():
-        was = old["queries"].get(name)
-        if was is not None and was[:DEFINES] != now[:DEFINES]:
-            raise QueryError(
-                f"query {name!r} of checkpoint {checkpoint} was {was[:DEFINES]} and is now "
-                f"{now[:DEFINES]} (k, window, slide, offset, full, score)",
-                "the query that it was: a job may add queries and remove them",
-                "give the new query a name of its own",
-            )
-    same = ("queries", "eras", "largest")
-    if all(old[name] == new[name] for name in same):
-        return False
-    if new["goes_on"] != before["revision"] and committed(spark, checkpoint) is not None:
-        raise QueryError(
-            f"the queries are not those of checkpoint {checkpoint}",
-            "a workload that knows how far the checkpoint is",
-            "write top_k_workload(..., checkpoint=...), and claim what it returns",
-        )
-    return True
 
 
 def _shown(query: dict[str, Any], name: str) -> str:

@@ -1,4 +1,4 @@
-"""Why a query failed, told for people."""
+"""Why a query failed: errors of Spark as ours, which say what is expected and how to go on."""
 
 from __future__ import annotations
 
@@ -7,66 +7,55 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
-from skyband.spark.families.incomplete.plan import OUTSIDE, UNKNOWN
+from skyband.spark.families import families
 
-_SCORE = "write try_divide, try_cast or try_add in query.by: they give NULL, which is not ranked"
 _NEW = "start a new checkpoint, or restore this one from a copy"
 
 
-class _Cause(NamedTuple):
-    """What Spark says (a pattern), and what it means; ``told`` in a pattern is told, too."""
+class Cause(NamedTuple):
+    """A pattern in what Spark says, and the error that it means.
 
-    said: str
-    kind: type[SkybandError]
-    found: str
+    What a named group of the pattern matches becomes part of the message, else the path that
+    stands in the same line.
+    """
+
+    pattern: str
+    error: type[SkybandError]
+    problem: str
     expected: str
     fix: str
 
 
 _CAUSES = (
-    _Cause(
-        rf"{OUTSIDE}: (?P<told>.*? is not from \S+ to \S+)",
-        DataError,
-        "a value is beyond its bounds",
-        "values within the bounds of their stream",
-        "declare wider bounds, or outside: clip",
-    ),
-    _Cause(
-        rf"{UNKNOWN}: (?P<told>.*? is none of .*?)(?= SQLSTATE|$)",
-        DataError,
-        "a row belongs to no stream of the query",
-        "rows of the streams that are named",
-        "name it in streams, or leave its rows out of the source",
-    ),
-    _Cause(
+    Cause(
         r"DIVIDE_BY_ZERO|REMAINDER_BY_ZERO",
         DataError,
         "the score divides by zero",
         "a score for every row",
-        "write try_divide(a, b) instead of a / b in query.by",
+        "write try_divide(a, b) instead of a / b in {score}",
     ),
-    _Cause(
+    Cause(
         r"CAST_INVALID_INPUT|CAST_OVERFLOW|CANNOT_PARSE",
         DataError,
         "the score casts a value that does not fit",
         "a score for every row",
-        "write try_cast(x AS double) instead of cast(x AS double) in query.by",
+        "write try_cast(x AS double) instead of cast(x AS double) in {score}",
     ),
-    _Cause(
+    Cause(
         r"ARITHMETIC_OVERFLOW|BINARY_ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE",
         DataError,
         "the score is too large for its type",
         "a score for every row",
         "compute with doubles: cast a column to double first",
     ),
-    _Cause(
+    Cause(
         r"holds state of version|state of version \d|STATE_STORE_\w+_SCHEMA_NOT_COMPATIBLE",
         SnapshotError,
         "the checkpoint holds the state of another release or query",
         "the release and the query that began it",
         _NEW,
     ),
-    _Cause(
+    Cause(
         r"CONCURRENT_(STREAM|QUERY)|Concurrent update to the (commit )?log"
         r"|Multiple streaming queries are concurrently using",
         QueryError,
@@ -74,28 +63,28 @@ _CAUSES = (
         "one run at a time",
         "stop the other run, or give this job a checkpoint of its own",
     ),
-    _Cause(
+    Cause(
         r"No space left on device|Disk quota exceeded",
         SkybandError,
         "the disk is full",
         "room for results, checkpoint and temporary files",
         "free some space and run again: the stream goes on where it was",
     ),
-    _Cause(
+    Cause(
         r"FILE_NOT_EXIST|FileNotFoundException|does not exist.*part-",
         DataError,
         "a file of the source or the checkpoint is gone",
         "files that stay until they are read",
         "restore it; or set the option ignoreMissingFiles to true in source.options",
     ),
-    _Cause(
+    Cause(
         r"FAILED_READ_FILE|is not a Parquet file|MALFORMED_RECORD|MALFORMED_CSV",
         DataError,
         "a file of the source cannot be read",
         "files in the source's format that are complete: write elsewhere, then rename",
         "remove it; or set the option ignoreCorruptFiles to true in source.options",
     ),
-    _Cause(
+    Cause(
         r"CANNOT_LOAD_STATE_STORE|STATE_STORE|CHECKPOINT|Malformed log file|Incomplete log file"
         r"|batch \d+ doesn't exist|OffsetSeqLog|CommitLog|HDFSMetadataLog|MISSING_METADATA_FILE"
         r"|OFFSET_LOG|METADATA_FILE|log file was malformed|Unable to find batch"
@@ -105,21 +94,21 @@ _CAUSES = (
         "what Spark wrote there",
         _NEW,
     ),
-    _Cause(
+    Cause(
         r"PATH_NOT_FOUND",
         DataError,
         "there is nothing at the source's path",
         "files, or a directory for them",
         "",
     ),
-    _Cause(
+    Cause(
         r"PATH_ALREADY_EXISTS",
         QueryError,
         "there is something at the sink's path already",
         "a new directory: a batch is written once",
         "remove it, or name another sink.path",
     ),
-    _Cause(
+    Cause(
         r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source",
         QueryError,
         "Spark does not know a format of the job",
@@ -127,43 +116,42 @@ _CAUSES = (
         "name the package in session.settings: spark.jars.packages",
     ),
 )
-_CAUSED = re.compile(r"^(?:Caused by: )?[\w.$]*(?:Exception|Error): (.*)$", re.MULTILINE)
 
 
-def reworded(error: BaseException, log: Path | None) -> SkybandError:
-    """An error of Spark as one of ours; ``log`` is where Spark told it all."""
+def reworded(error: BaseException, log: Path | None, score: str = "query.by") -> SkybandError:
+    """An error of Spark as one of ours.
+
+    ``log`` is the file that has all of it, ``score`` is where the score stands in the job file.
+    """
     text = f"{error}"
     where = f"; Spark's own words are in {log}" if log is not None else ""
-    for cause in _CAUSES:
-        match = re.search(cause.said, text, re.MULTILINE)
+    of_families = [cause for family in families() for cause in family.causes]
+    for cause in (*of_families, *_CAUSES):
+        match = re.search(cause.pattern, text, re.MULTILINE)
         if match is not None:
-            told = match.groupdict().get("told")
-            detail = _detail(text, cause.said) if told is None else f": {told}"
-            return cause.kind(
-                f"the query stopped: {cause.found}{detail}",
+            detail = next(iter(match.groupdict().values()), None)
+            more = _path(text, cause.pattern) if detail is None else f": {detail}"
+            return cause.error(
+                f"the query stopped: {cause.problem}{more}",
                 cause.expected,
-                f"{cause.fix}{where}".lstrip("; "),
+                f"{cause.fix.replace('{score}', score)}{where}".lstrip("; "),
             )
-    return SkybandError(f"the query stopped: {_first(text)}", fix=where.lstrip("; "))
+    return SkybandError(f"the query stopped: {_first_line(text)}", fix=where.lstrip("; "))
 
 
-def _detail(text: str, said: str) -> str:
-    """The path that is spoken of, if any."""
+def _path(text: str, pattern: str) -> str:
+    """The path in the line that matches, if any."""
     for line in text.splitlines():
-        if re.search(said, line):
+        if re.search(pattern, line):
             path = re.search(r"(?:file:|\w+://)?/[^\s,;'\"\])]+", line)
             return f" ({path.group().rstrip('.')})" if path else ""
     return ""
 
 
-def _first(text: str) -> str:
-    """The first sentence that tells something."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    line = (
-        re.sub(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ", "", lines[0])
-        if lines
-        else ""
-    )
+def _first_line(text: str) -> str:
+    """The first line, without error classes."""
+    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    line = re.sub(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ", "", line)
     line = re.sub(r"^\[[\w.]+\] ", "", line)
     line = re.sub(r" ?SQLSTATE: \w+", "", line)
     return line or type(text).__name__

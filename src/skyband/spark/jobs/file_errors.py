@@ -1,4 +1,4 @@
-"""What is wrong with a job file, told with its place in the file."""
+"""What is wrong with a job file, and where in the file."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ def parsed(text: str, file: str) -> tuple[Any, dict[Path, int]]:
         raise QueryError(f"{file} nests too deep", "a job file") from None
 
 
-def _walk(node: Any, path: Path, found: dict[Path, int], file: str) -> None:
+def _walk(node: Any, path: Path, places: dict[Path, int], file: str) -> None:
     if isinstance(node, yaml.SequenceNode):
         for at, item in enumerate(node.value):
-            found[(*path, at)] = item.start_mark.line + 1
-            _walk(item, (*path, at), found, file)
+            places[(*path, at)] = item.start_mark.line + 1
+            _walk(item, (*path, at), places, file)
     if not isinstance(node, yaml.MappingNode):
         return
     for key, value in node.value:
         here = (*path, str(key.value))
         line = key.start_mark.line + 1
-        if here in found:
+        if here in places:
             raise QueryError(
-                f"{file} line {line}: {dotted(here)} was given in line {found[here]} already",
+                f"{file} line {line}: {dotted(here)} was given in line {places[here]} already",
                 "each key once",
             )
-        found[here] = line
-        _walk(value, here, found, file)
+        places[here] = line
+        _walk(value, here, places, file)
 
 
 def reworded(
     error: ValidationError, file: str, places: Mapping[Path, int], root: type[BaseModel]
 ) -> QueryError:
     """The first thing that is wrong, for people."""
-    found = error.errors(include_url=False)
-    paths = [_in_file(one["loc"], one["type"] == "missing", places) for one in found]
+    errors = error.errors(include_url=False)
+    paths = [_in_file(one["loc"], one["type"] == "missing", places) for one in errors]
     fields = {path[:2] for path in paths}
-    at = max(range(len(found)), key=lambda at: (paths[at][:2] == paths[0][:2], len(paths[at])))
-    path, kind, value = paths[at], found[at]["type"], found[at]["input"]
+    at = max(range(len(errors)), key=lambda at: (paths[at][:2] == paths[0][:2], len(paths[at])))
+    path, kind, value = paths[at], errors[at]["type"], errors[at]["input"]
     if kind == "extra_forbidden":
         return unknown(file, path, places, root)
     model, known = _within(root, path)
     field = _fields(model).get(str(path[known - 1]))
-    expected = (field.description if field is not None else None) or found[at]["msg"]
+    expected = (field.description if field is not None else None) or errors[at]["msg"]
     more = f" (and {len(fields) - 1} more)" if len(fields) > 1 else ""
     if kind == "missing":
         where = f"{file}{_line(path[:-1], places)}"
@@ -76,13 +76,13 @@ def reworded(
     )
 
 
-def _in_file(found: Path, missing: bool, places: Mapping[Path, int]) -> Path:
-    """A path without the names of types that were tried."""
+def _in_file(location: Path, missing: bool, places: Mapping[Path, int]) -> Path:
+    """The path of an error without the names of types that were tried."""
     path: Path = ()
-    for part in found:
+    for part in location:
         if (*path, part) in places:
             path = (*path, part)
-    return (*path, found[-1]) if missing else path or found
+    return (*path, location[-1]) if missing else path or location
 
 
 def unknown(file: str, path: Path, places: Mapping[Path, int], root: type[BaseModel]) -> QueryError:
@@ -110,12 +110,9 @@ def _within(root: type[BaseModel], path: Path) -> tuple[type[BaseModel], int]:
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    hidden = {name for name, field in model.model_fields.items() if field.exclude}
-    return {
-        field.alias or name: field
-        for name, field in model.model_fields.items()
-        if name not in hidden
-    }
+    """The fields that a file may hold, under the names that they have there."""
+    fields = model.model_fields
+    return {field.alias or name: field for name, field in fields.items() if not field.exclude}
 
 
 def dotted(path: Path) -> str:

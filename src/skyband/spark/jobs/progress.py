@@ -1,34 +1,28 @@
-"""How a stream is doing: what its progress reports say, batch by batch."""
+"""The progress of a run: what Spark's reports say of each batch, and sums over all of them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 BOARD = "skyband leaders"
 """The observed metric that holds the leaderboard; see :mod:`skyband.spark.jobs.run`."""
 
-_SUMS = (
-    "seconds", "rows", "no_time", "future", "null_score", "nan_score", "clipped", "late",
-)  # fmt: skip
-
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a drained stream
 
 
-@dataclass(frozen=True)
-class Batch:
-    """One micro-batch.
+@dataclass(kw_only=True)
+class Counts:
+    """What is counted of a batch, and adds up over batches.
 
     ``clipped`` counts values that were moved to a bound. ``late`` counts partial groups, as Spark
-    does: the rows of a pane, key and task that came too late are one. ``candidates`` is None if no
-    window was answered.
+    does: the rows of a pane, key and task that came too late are one.
     """
 
-    number: int
     seconds: float = 0.0
     rows: int = 0
     no_time: int = 0
@@ -39,6 +33,17 @@ class Batch:
     late: int = 0
     windows: int = 0
     ranked: int = 0
+
+
+_READ = ("rows", "no_time", "future", "null_score", "nan_score", "clipped")
+_COUNTS = [count.name for count in fields(Counts)]
+
+
+@dataclass
+class Batch(Counts):
+    """One micro-batch; ``candidates`` is None if no window was answered."""
+
+    number: int
     candidates: int | None = None
     state_rows: int = 0
     state_bytes: int = 0
@@ -58,9 +63,8 @@ class Batch:
 
 
 def batch_of(progress: Mapping[str, Any]) -> Batch | None:
-    """What a progress report says of a batch; None if it tells that there was nothing to do."""
-    duration = progress.get("durationMs") or {}
-    if "addBatch" not in duration:
+    """What a progress report says of a batch; None if there was nothing to do."""
+    if "addBatch" not in (progress.get("durationMs") or {}):
         return None
     metrics = progress.get("observedMetrics") or {}
     read, answered = _metric(metrics, "skyband rows "), _metric(metrics, "skyband windows ")
@@ -69,12 +73,7 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
     return Batch(
         number=progress["batchId"],
         seconds=(progress.get("batchDuration") or 0) / 1000,
-        rows=read.get("rows") or 0,
-        no_time=read.get("no_time") or 0,
-        future=read.get("future") or 0,
-        null_score=read.get("null_score") or 0,
-        nan_score=read.get("nan_score") or 0,
-        clipped=read.get("clipped") or 0,
+        **{name: read.get(name) or 0 for name in _READ},
         late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         windows=windows,
         ranked=answered.get("ranked") or 0,
@@ -101,11 +100,11 @@ def _placed(end: Any) -> Any:
 def _metric(metrics: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     for name, row in metrics.items():
         if name.startswith(prefix) and row is not None:
-            found = dict(row if isinstance(row, Mapping) else row.asDict())
-            if set(found) == {"values", "schema"}:  # as Spark Connect writes it
-                names = [field["name"] for field in found["schema"]["fields"]]
-                return dict(zip(names, found["values"], strict=True))
-            return found
+            values = dict(row if isinstance(row, Mapping) else row.asDict())
+            if set(values) == {"values", "schema"}:  # as Spark Connect writes it
+                names = [field["name"] for field in values["schema"]["fields"]]
+                return dict(zip(names, values["values"], strict=True))
+            return values
     return {}
 
 
@@ -125,20 +124,10 @@ def _moment(text: str | None) -> datetime | None:
 
 
 @dataclass
-class Health:
-    """Sums over the batches of a run, and what was last seen."""
+class Progress(Counts):
+    """Sums over the batches of a run, and what was last reported."""
 
     batches: int = 0
-    seconds: float = 0.0
-    rows: int = 0
-    no_time: int = 0
-    future: int = 0
-    null_score: int = 0
-    nan_score: int = 0
-    clipped: int = 0
-    late: int = 0
-    windows: int = 0
-    ranked: int = 0
     candidates: int | None = None
     last: Batch | None = None
     busy: Batch | None = None  # the last one that read any rows
@@ -151,10 +140,8 @@ class Health:
             return False
         self._numbers.add(batch.number)
         self.batches += 1
-        for name in _SUMS:
+        for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
-        self.windows += batch.windows
-        self.ranked += batch.ranked
         self.last = batch
         self.busy = batch if batch.rows else self.busy
         self.leaders = batch.leaders or self.leaders

@@ -1,4 +1,4 @@
-"""A job at work: its session, its query, its sink, and how it is doing."""
+"""A run of a job: its session, its query, its sink, and its progress."""
 
 from __future__ import annotations
 
@@ -12,31 +12,19 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
-from skyband.spark import draining
+from skyband.spark import draining, explain, pipeline
 from skyband.spark.expressions import safe_score
-from skyband.spark.families.dominating.answer import answer_dominating
-from skyband.spark.families.dominating.plan import DominatingQuestion, dominating_question
-from skyband.spark.families.incomplete.answer import answer_incomplete
-from skyband.spark.families.incomplete.plan import IncompleteQuestion, incomplete_question
-from skyband.spark.families.top_k import answer
-from skyband.spark.families.totals.answer import answer_totals
-from skyband.spark.families.totals.plan import TotalsQuestion, totals_question
-from skyband.spark.families.workload.answer import answer_shared
-from skyband.spark.families.workload.answer import checked as checked_workload
-from skyband.spark.families.workload.plan import QUERY, SharedAsked, SharedQuestion
-from skyband.spark.jobs import checkpoint as manifest
+from skyband.spark.families import family_of
+from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs import failures, sinks, sources
-from skyband.spark.jobs import progress as health
-from skyband.spark.jobs.file import DominatingJob, IncompleteJob, Job, SharedJob, TotalsJob
-from skyband.spark.options import Asked
-from skyband.spark.plan import Question, question
+from skyband.spark.jobs.file import Job
+from skyband.spark.jobs.progress import BOARD, Batch, Progress, batch_of, leaders_of
+from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
-from skyband.spark.shards import PARTITIONS
-from skyband.workload.queries import Workload
 
 _POLL = 0.2  # seconds
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
@@ -44,13 +32,13 @@ _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters
 
 @contextmanager
 def opened(job: Job) -> Iterator[SparkSession]:
-    """The session that is running, or one of the job's own, which ends with the block.
+    """The active session, or a new one for the job, which ends with the block.
 
-    What Spark had to say is thrown away if all went well.
+    The log of a new session is deleted after success.
     """
-    running = SparkSession.getActiveSession()
-    if running is not None:
-        yield running
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        yield active
         return
     spark = _session(job)
     try:
@@ -61,20 +49,20 @@ def opened(job: Job) -> Iterator[SparkSession]:
 
 
 def _session(job: Job) -> SparkSession:
-    asked = job.session
-    settings = {name: sources.text(value) for name, value in asked.settings.items()}
-    if asked.master is None or not asked.master.startswith("sc://"):
+    wanted = job.session
+    settings = sources.texts(wanted.settings)
+    if wanted.master is None or not wanted.master.startswith("sc://"):
         return session(
-            asked.master,
+            wanted.master,
             app=f"skyband {job.title}",
-            shuffle_partitions=asked.shuffle_partitions,
-            memory=asked.memory,
+            shuffle_partitions=wanted.shuffle_partitions,
+            memory=wanted.memory,
             settings=settings,
         )
     try:
-        spark: SparkSession = SparkSession.builder.remote(asked.master).getOrCreate()
-        if asked.shuffle_partitions is not None:
-            settings[PARTITIONS] = str(asked.shuffle_partitions)
+        spark: SparkSession = SparkSession.builder.remote(wanted.master).getOrCreate()
+        if wanted.shuffle_partitions is not None:
+            settings[PARTITIONS] = str(wanted.shuffle_partitions)
         for name, value in {**SETTINGS, **settings}.items():
             if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
                 spark.conf.set(name, value)
@@ -86,31 +74,31 @@ def _session(job: Job) -> SparkSession:
 class Run:
     """One run of a job: checked, claimed, started, watched, stopped.
 
-    ``notes`` are warnings for people; ``health`` is kept up to date while the run goes on.
+    ``notes`` are warnings for people; ``progress`` is kept up to date while the run goes on.
     """
 
     def __init__(self, spark: SparkSession, job: Job) -> None:
         self.spark = spark
         self.job = job
         self.notes: list[str] = []
-        self.health = health.Health()
+        self.progress = Progress()
         self.drained = False
-        self._own = job.checkpoint is None and not job.batch
+        self._temporary = job.checkpoint is None and not job.batch
         self.checkpoint = (
             tempfile.mkdtemp(prefix="skyband-checkpoint-")
-            if self._own
+            if self._temporary
             else job.place(job.checkpoint or "")
         )
         self.log = log_file() if log_file().exists() else None
         self._leaders: DataFrame | None = None
-        self._partitions: str | None = None  # the session's own
+        self._partitions: str | None = None  # of the session, while the run has others
         self._read = Observation("skyband read")
 
     def __enter__(self) -> Run:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._own:
+        if self._temporary:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
         if self._partitions is not None:
             with suppress(*FAILURES):  # it may be gone
@@ -118,7 +106,7 @@ class Run:
 
     @property
     def drain(self) -> str:
-        """The directory in which the stream is told to end."""
+        """The directory whose mark ends the stream."""
         return f"{self.checkpoint.rstrip('/')}/skyband/drain"
 
     @property
@@ -136,72 +124,70 @@ class Run:
         """Check the job against its columns, and its checkpoint against the job."""
         with self._reworded():
             rows = sources.rows(self.spark, self.job)
-            if not self.job.batch:
-                held = manifest.read(self.spark, self.checkpoint)
-                if held is None:
-                    sinks.check_new(self.spark, self.job)
-                self._adopt(held)
-            drain, checkpoint = (None, None) if self.job.batch else (self.drain, self.checkpoint)
-            with _noted(self.notes):
-                checked = _checked(self.job, rows, drain, checkpoint)
-            self._leaders = _answer(rows, checked, self._read if self.job.batch else None)
-            if not self.job.batch:
-                manifest.claim(self._leaders, self.checkpoint)
+            if self.job.batch:
+                self._answer(rows)
+                return
+            manifest = manifests.read(self.spark, self.checkpoint)
+            if manifest is None:
+                sinks.check_new(self.spark, self.job)
+            elif self.job.session.shuffle_partitions is None:  # they are frozen into a checkpoint
+                self._partitions = self.spark.conf.get(PARTITIONS)
+                self.spark.conf.set(PARTITIONS, str(manifest["shuffle_partitions"]))
+            self._answer(rows, self.drain, self.checkpoint)
+            manifests.claim(self.leaders, self.checkpoint)
 
-    def _adopt(self, held: dict[str, Any] | None) -> None:
-        """Shuffle partitions are frozen into a checkpoint: go on with its own."""
-        if held is not None and self.job.session.shuffle_partitions is None:
-            self._partitions = self.spark.conf.get(PARTITIONS)
-            self.spark.conf.set(PARTITIONS, str(held["shuffle_partitions"]))
+    def _answer(self, rows: DataFrame, *places: str) -> None:
+        with _noted(self.notes):
+            plan = _resolved(self.job, rows, *places)
+        self._leaders = pipeline.answer(rows, plan, self._read if self.job.batch else None)
 
     def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
-        """Run until the job ends or ``stop`` is set; ``see`` is called again and again."""
+        """Run until the job ends or ``stop`` is set; call ``see`` again and again meanwhile."""
         with self._reworded():
             if stop.is_set():
                 return
             if self.job.batch:
                 self._batch(stop, see)
                 return
-            told = self.job.drain and draining.drained(self.spark, self.drain)
+            marked = self.job.drain and draining.drained(self.spark, self.drain)
             self._stream(stop, see)
-            if self.job.drain and not told and not stop.is_set():
+            if self.job.drain and not marked and not stop.is_set():
                 draining.drain(self.spark, self.drain)
                 self._stream(stop, see)
-            self.drained = self.health.last is not None and self.health.last.drained
+            self.drained = self.progress.last is not None and self.progress.last.drained
 
     def _stream(self, stop: threading.Event, see: Callable[[], None]) -> None:
-        query = sinks.start(
-            observed(self.leaders, health.BOARD, self.query), self.job, self.checkpoint
-        )
+        leaders = observed(self.leaders, BOARD, self.query)
+        query = sinks.start(leaders, self.job, self.checkpoint)
         try:
             while query.isActive and not stop.wait(_POLL):
-                self._look(query)
+                self._collect(query)
                 see()
         finally:
             if query.isActive:
                 query.stop()
-        self._look(query, ended=True)
+        self._collect(query, ended=True)
         see()
         failure = query.exception()
         if failure is not None and not stop.is_set():
             raise failure
 
-    def _look(self, query: StreamingQuery, ended: bool = False) -> None:
-        """Take in the batches that were reported since the last look."""
+    def _collect(self, query: StreamingQuery, ended: bool = False) -> None:
+        """Add up the batches that were reported since the last call."""
         newest = query.lastProgress
         if newest is None:
             return
-        known = self.health.last
-        if not ended and known is not None and newest["batchId"] == known.number:
+        last = self.progress.last
+        if not ended and last is not None and newest["batchId"] == last.number:
             return
-        for progress in query.recentProgress:
-            batch = health.batch_of(progress)
+        for report in query.recentProgress:
+            batch = batch_of(report)
             if batch is not None:
-                self.health.add(batch)
+                self.progress.add(batch)
 
     def _batch(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Write everything at once, in a thread of its own, so that it can be interrupted."""
-        board = Observation(health.BOARD)
+        board = Observation(BOARD)
         leaders = observed(self.leaders, board, self.query)
         failed: list[Exception] = []
         began = time.monotonic()
@@ -223,10 +209,10 @@ class Run:
             return
         if failed:
             raise failed[0]
-        found = board.get
-        counts = {**self._read.get, **{n: found[n] for n in ("windows", "ranked")}}
-        seconds = time.monotonic() - began
-        self.health.add(health.Batch(0, seconds, leaders=health.leaders_of(found), **counts))
+        answered = dict(board.get)
+        counts = {**self._read.get, **{name: answered[name] for name in ("windows", "ranked")}}
+        counts["seconds"] = time.monotonic() - began
+        self.progress.add(Batch(0, leaders=leaders_of(answered), **counts))
         see()
 
     @contextmanager
@@ -234,13 +220,13 @@ class Run:
         try:
             yield
         except FAILURES as error:
-            raise failures.reworded(error, self.log) from error
+            raise failures.reworded(error, self.log, self.job.query.score_field) from error
 
 
 class Explained(NamedTuple):
     """A job that was checked against its columns, and not run."""
 
-    question: Question | SharedQuestion
+    plan: Plan
     leaders: DataFrame
     columns: str
     notes: list[str]
@@ -252,65 +238,46 @@ def explained(spark: SparkSession, job: Job) -> Explained:
     try:
         rows = sources.rows(spark, job)
         with _noted(notes):
-            checked = _checked(job, rows)
+            plan = _resolved(job, rows)
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
-        return Explained(checked, _answer(rows, checked), columns, notes)
+        return Explained(plan, pipeline.answer(rows, plan), columns, notes)
     except FAILURES as error:
         raise failures.reworded(error, None) from error
 
 
-def _checked(
+def explain_lines(job: Job, plan: Plan) -> explain.Lines:
+    """The plan of a job: that of its query, where results go, and when it runs."""
+    return [*explain.explain_lines(plan), ("sink", sinks.promise(job)), ("run", _when(job))]
+
+
+def _when(job: Job) -> str:
+    if job.batch:
+        return "a batch: everything is read once, every window is answered"
+    often = "over what is there now, then it ends"
+    if job.trigger.every is not None:
+        often = f"every {job.trigger.every} until it is stopped"
+    drain = "; then it is drained: every window is answered" if job.drain else ""
+    if job.checkpoint is None:
+        return f"{often}{drain}; no checkpoint: a new run begins anew"
+    return f"{often}{drain}; checkpoint {job.place(job.checkpoint)}"
+
+
+def _resolved(
     job: Job, rows: DataFrame, drain: str | None = None, checkpoint: str | None = None
-) -> Question | SharedQuestion:
-    """The query of a job, its scores checked against the columns.
-
-    ``drain`` is for streams that can be drained.
-    """
-    if isinstance(job, DominatingJob):
-        found = job.query.asked(lambda name: safe_score(name, rows.columns), drain)
-        return dominating_question(rows, found)
-    if isinstance(job, IncompleteJob):
-        objects = job.query.asked(lambda value: safe_score(value, rows.columns))
-        drain = drain if objects.drainable else None
-        return incomplete_question(rows, replace(objects, drain=drain))
-    if isinstance(job, TotalsJob):
-        totals = job.query.asked(lambda value: safe_score(value, rows.columns), drain)
-        return totals_question(rows, totals)
-    if not isinstance(job, SharedJob):
-        query = job.query.model_dump()
-        asked = Asked(**{**query, "by": safe_score(query["by"], rows.columns)})
-        return question(rows, replace(asked, drain=drain) if asked.drainable else asked)
-    by = {name: safe_score(score, rows.columns) for name, score in job.queries.by.items()}
-    shared = SharedAsked(
-        Workload(job.queries.queries, by),
-        **job.query.model_dump(exclude={"workload", "by"}),
-        checkpoint=checkpoint,
-    )
-    drainable = shared.like_one(shared.workload.scores).drainable
-    return checked_workload(rows, replace(shared, drain=drain) if drainable else shared)
-
-
-def _answer(
-    rows: DataFrame, checked: Question | SharedQuestion, counts: Observation | None = None
-) -> DataFrame:
-    if isinstance(checked, SharedQuestion):
-        return answer_shared(rows, checked, counts)
-    if isinstance(checked, DominatingQuestion):
-        return answer_dominating(rows, checked, counts)
-    if isinstance(checked, IncompleteQuestion):
-        return answer_incomplete(rows, checked, counts)
-    if isinstance(checked, TotalsQuestion):
-        return answer_totals(rows, checked, counts)
-    return answer(rows, checked, counts)
+) -> Plan:
+    """The plan of a job's query; ``drain`` is for streams that can be drained."""
+    options = job.query.options(lambda text: safe_score(text, rows.columns), None, checkpoint)
+    drain = drain if options.drainable else None
+    return job.family.resolve(rows, replace(options, drain=drain))
 
 
 @contextmanager
 def _noted(notes: list[str]) -> Iterator[None]:
     """Keep warnings for people instead of printing where in the code they arose."""
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    notes += [str(warning.message) for warning in told]
+    notes += [str(warning.message) for warning in caught]
 
 
 def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
@@ -321,11 +288,11 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     end, rank = F.col("window.end"), F.col("rank")
     if query["emit"] == "changes":
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
+    queries = family_of(query).query_columns
     shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(end, *_tag(query), -rank, "score"), _ROWS)
-    if "workload" in query:  # of one query only
-        first = best[0][QUERY]
-        best = F.filter(best, lambda row: row[QUERY] == first)
+    best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
+    for column in queries:
+        best = _of_first(best, column)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
     return leaders.observe(
         name,
@@ -335,14 +302,15 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     )
 
 
-def _tag(query: dict[str, Any]) -> list[str]:
-    """The column that tells the queries of a workload apart."""
-    return [QUERY] if "workload" in query else []
+def _of_first(best: Column, name: str) -> Column:
+    """The rows that agree with the first in a column: those of one query of several."""
+    first = best[0][name]
+    return F.filter(best, lambda row: row[name] == first)
 
 
 def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
     """The columns that a leaderboard has room for."""
-    fixed = ["window", *_tag(query), *query["keys"], "rank", "score"]
+    fixed = ["window", *family_of(query).query_columns, *query["keys"], "rank", "score"]
     fixed += ["change", "previous_rank"] if query["emit"] == "changes" else []
     plain = [
         field.name

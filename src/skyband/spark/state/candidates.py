@@ -1,57 +1,42 @@
-"""What may still win, of one partition key: the minimal candidate set over panes."""
+"""What may still win, of one key: the minimal candidate set over panes, and its state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
 from skyband.order import Floats, Ints
+from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.state.processor import (
+    KeyState,
+    PaneStore,
+    StateSpec,
+    answer_fields,
+    answer_rows,
+    array_field,
+    column_fields,
+    named_columns,
+    saved_columns,
+)
 
 Column = list[Any]
 
-FOREVER = 1 << 62
-"""A window that never comes."""
-
-
-@dataclass(frozen=True)
-class Lives:
-    """How long the rows of a pane live, in window numbers.
-
-    A pane is numbered ``2 * step + half``: ``step`` is the first window that holds its rows, and
-    ``half`` is 1 for rows that live one window longer than the step's others (only if the slide
-    does not divide the window). A higher number is a newer pane.
-    """
-
-    size: int
-    slide: int
-
-    @property
-    def split(self) -> bool:
-        """Whether a step has two panes."""
-        return self.size % self.slide > 0
-
-    def step(self, pane: int) -> int:
-        """The first window that holds the rows of a pane."""
-        return pane >> 1
-
-    def last(self, pane: Any) -> Any:
-        """The last window that holds the rows of a pane (or of each of many)."""
-        return (pane >> 1) - 1 + self.size // self.slide + (pane & 1)
-
 
 class Pane(NamedTuple):
-    """The best rows of one pane, best first; ``kept`` holds one list per carried column.
+    """The best rows of one pane, best first; ``columns`` holds one list per carried column.
 
-    ``reached`` is the last window that the pane's newest row completes, if windows count rows.
+    ``last_complete_window`` is the last that the pane's newest row completes, if windows count
+    rows.
     """
 
     number: int
     score: Column
-    kept: list[Column]
-    reached: int = FOREVER
+    columns: list[Column]
+    last_complete_window: int = FOREVER
 
 
 class Answer(NamedTuple):
@@ -63,7 +48,7 @@ class Answer(NamedTuple):
 
     window: int
     score: Column
-    kept: list[Column]
+    columns: list[Column]
     rank: list[int] | None = None
     previous: list[int] | None = None
 
@@ -75,10 +60,10 @@ class Pool:
         self.columns: list[Column] = [[] for _ in range(width)]
         self.size = 0
 
-    def add(self, kept: list[Column], rows: int) -> Ints:
+    def add(self, columns: list[Column], rows: int) -> Ints:
         """Take in rows; returns their slots."""
-        for own, new in zip(self.columns, kept, strict=True):
-            own.extend(new)
+        for pooled, new in zip(self.columns, columns, strict=True):
+            pooled.extend(new)
         self.size += rows
         return np.arange(self.size - rows, self.size, dtype=np.int64)
 
@@ -103,14 +88,36 @@ class Ranking:
         return len(self.score)
 
     @property
-    def kept(self) -> list[Column]:
+    def columns(self) -> list[Column]:
         """The carried columns."""
-        where = self.slot.tolist()
-        return [[column[i] for i in where] for column in self.pool.columns]
+        slots = self.slot.tolist()
+        return [[column[slot] for slot in slots] for column in self.pool.columns]
 
     def take(self, at: Ints | slice) -> Ranking:
         """The rows at these places."""
         return Ranking(self.pool, self.pane[at], self.place[at], self.score[at], self.slot[at])
+
+    def save(self, prefix: str = "") -> dict[str, Any]:
+        """The fields of a state that hold these rows."""
+        return {
+            f"{prefix}pane": self.pane.tolist(),
+            f"{prefix}place": self.place.tolist(),
+            f"{prefix}score": self.score.tolist(),
+            **named_columns(self.columns, f"{prefix}kept"),
+        }
+
+    @classmethod
+    def restore(cls, fields: Mapping[str, Any], pool: Pool, prefix: str = "") -> Ranking:
+        """Rows from the fields of a state."""
+        score = np.array(fields[f"{prefix}score"], np.float64)
+        columns = saved_columns(fields, len(pool.columns), f"{prefix}kept")
+        return cls(
+            pool,
+            np.array(fields[f"{prefix}pane"], np.int64),
+            np.array(fields[f"{prefix}place"], np.int64),
+            score,
+            pool.add(columns, len(score)),
+        )
 
 
 @dataclass
@@ -118,13 +125,13 @@ class Candidates:
     """Maintains the rows of one key that can still be in an answer, and answers windows from them.
 
     A row can never be ranked again once k rows rank above it that live at least as long: whenever
-    it is in a window, so are they. ``beaten`` counts those rows. Panes are inserted in ascending
-    order, and every window that ends before a pane begins is answered before it is inserted: rows
-    of the pane must not push out rows that only those windows hold.
+    it is in a window, so are they. ``dominator_count`` counts those rows. Panes are inserted in
+    ascending order, and every window that ends before a pane begins is answered before it is
+    inserted: rows of the pane must not push out rows that only those windows hold.
 
     Invariants (numbered as in :meth:`check_invariants`)
       1. rows stand in rank order: score descending, newer pane first, place in the pane
-      2. ``beaten`` is the number of candidates above that live at least as long, and is below k
+      2. ``dominator_count`` is how many candidates above live at least as long, and is below k
       3. no row's last window is before ``due``, the first window not yet answered
 
     Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
@@ -134,21 +141,21 @@ class Candidates:
     """
 
     k: int
-    lives: Lives
+    lifetimes: PaneLifetimes
     width: int
     changes: bool = False
-    begins: int = -FOREVER  # windows before this one are not answered
+    first_full_window: int = -FOREVER  # windows before it are not answered
     due: int = -FOREVER
-    reached: int = -FOREVER  # the last window that is known to be complete, if windows count rows
+    last_complete_window: int = -FOREVER  # if windows count rows
     pool: Pool = field(init=False)
     rows: Ranking = field(init=False)
-    beaten: Ints = field(init=False)
+    dominator_count: Ints = field(init=False)
     previous: Ranking = field(init=False)
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.width)
         self.rows = self.previous = Ranking.empty(self.pool)
-        self.beaten = np.empty(0, np.int64)
+        self.dominator_count = np.empty(0, np.int64)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -165,16 +172,17 @@ class Candidates:
         answered as far as this key's rows complete them, and then there is nothing left to do.
         """
         for pane in sorted(panes, key=lambda pane: pane.number):
-            yield from self.answer_before(self.lives.step(pane.number))
+            yield from self.answer_before(self.lifetimes.step(pane.number))
             self.insert(pane)
-            self.reached = max(self.reached, pane.reached)
-        yield from self.answer_before((min(closed, self.reached) if ended else closed) + 1)
-        if ended and self.reached < closed:
+            self.last_complete_window = max(self.last_complete_window, pane.last_complete_window)
+        upto = min(closed, self.last_complete_window) if ended else closed
+        yield from self.answer_before(upto + 1)
+        if ended and self.last_complete_window < closed:
             self.rows = self.previous = Ranking.empty(self.pool)
 
     def insert(self, pane: Pane) -> None:
         """Take in the best rows of a pane that is newer than all before."""
-        step = self.lives.step(pane.number)
+        step = self.lifetimes.step(pane.number)
         if step < self.due:
             raise AssertionError(f"pane of window {step} after window {self.due - 1} was answered")
         if not pane.score:
@@ -184,34 +192,35 @@ class Candidates:
         below = -score
         above = np.searchsorted(below, -self.rows.score, side="right")  # ties: the newer first
         order = np.argsort(np.concatenate([below, -self.rows.score]), kind="stable")
-        beaten = np.concatenate([self._beaten_of(pane, below), self.beaten + above])[order]
-        fits = beaten < self.k
+        in_pane = self._dominators_in_pane(pane, below)
+        counts = np.concatenate([in_pane, self.dominator_count + above])[order]
+        fits = counts < self.k
         joined = Ranking(
             self.pool,
             np.concatenate([np.full(new, pane.number, np.int64), self.rows.pane]),
             np.concatenate([np.arange(new, dtype=np.int64), self.rows.place]),
             np.concatenate([score, self.rows.score]),
-            np.concatenate([self.pool.add(pane.kept, new), self.rows.slot]),
+            np.concatenate([self.pool.add(pane.columns, new), self.rows.slot]),
         )
         self.rows = joined.take(order[fits])
-        self.beaten = beaten[fits]
+        self.dominator_count = counts[fits]
 
-    def _beaten_of(self, pane: Pane, below: Floats) -> Ints:
+    def _dominators_in_pane(self, pane: Pane, below: Floats) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
-        beaten = np.arange(len(below), dtype=np.int64)
-        if self.lives.split and not pane.number & 1:  # the half pane before it lives as long
+        counts = np.arange(len(below), dtype=np.int64)
+        if self.lifetimes.split and not pane.number & 1:  # the half pane before it lives as long
             equal = self.rows.score[self.rows.pane == pane.number - 1]
-            beaten += np.searchsorted(-equal, below, side="left")
-        return beaten
+            counts += np.searchsorted(-equal, below, side="left")
+        return counts
 
     def answer_before(self, step: int) -> Iterator[Answer]:
         """Answer all windows before ``step`` that hold anything, or just lost it (changes)."""
         while self.due < step and not self.idle:
             if len(self.rows):
-                self.due = max(self.due, self.lives.step(int(self.rows.pane.min())))
+                self.due = max(self.due, self.lifetimes.step(int(self.rows.pane.min())))
                 if self.due >= step:
                     break
-            if self.due >= self.begins:
+            if self.due >= self.first_full_window:
                 answer = self._answer()
                 if answer is not None:
                     yield answer
@@ -222,27 +231,27 @@ class Candidates:
     def _answer(self) -> Answer | None:
         best = self.rows.take(slice(self.k))
         if not self.changes:
-            return Answer(self.due, best.score.tolist(), best.kept)
-        found = _changes(self.due, best, self.previous)
+            return Answer(self.due, best.score.tolist(), best.columns)
+        answer = _changes(self.due, best, self.previous)
         self.previous = best
-        return found
+        return answer
 
     def _expire(self) -> None:
         """Forget the rows whose last window is before ``due``."""
-        alive = self.lives.last(self.rows.pane) >= self.due
+        alive = self.lifetimes.last(self.rows.pane) >= self.due
         if not alive.all():
             at = np.flatnonzero(alive)
             self.rows = self.rows.take(at)
-            self.beaten = self.beaten[at]
+            self.dominator_count = self.dominator_count[at]
 
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         rows = self.rows
-        last = self.lives.last(rows.pane)
+        last = self.lifetimes.last(rows.pane)
         order = np.lexsort((rows.place, -rows.pane, -rows.score))
         assert (order == np.arange(len(rows))).all(), "1"
         for i in range(len(rows)):
-            assert self.beaten[i] == (last[:i] >= last[i]).sum() < self.k, "2"
+            assert self.dominator_count[i] == (last[:i] >= last[i]).sum() < self.k, "2"
         assert (last >= self.due).all(), "3"
 
 
@@ -268,7 +277,95 @@ def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:
     return Answer(
         window,
         some.score.tolist() + gone.score.tolist(),
-        [ours + theirs for ours, theirs in zip(some.kept, gone.kept, strict=True)],
+        [ours + theirs for ours, theirs in zip(some.columns, gone.columns, strict=True)],
         rank + [0] * len(left),
         previous + [was + 1 for was in left],
     )
+
+
+@dataclass(frozen=True)
+class CandidateSpec(StateSpec):
+    """Keeps the candidates of each key: panes hold their best rows."""
+
+    k: int
+    types: tuple[DataType, ...]
+    changes: bool
+    first_full_window: int = -FOREVER
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """One array per column of the candidates, and of the previous ranking for changes."""
+        return (
+            StructField("due", LongType(), False),
+            StructField("reached", LongType(), False),  # the last complete window
+            array_field("beaten", LongType(), False),  # dominator counts
+            *self._ranking(""),
+            *(self._ranking("previous_") if self.changes else ()),
+        )
+
+    def _ranking(self, prefix: str) -> list[StructField]:
+        return [
+            array_field(f"{prefix}pane", LongType(), False),
+            array_field(f"{prefix}place", LongType(), False),
+            array_field(f"{prefix}score", DoubleType(), False),
+            *column_fields(self.types, f"{prefix}kept"),
+        ]
+
+    @property
+    def output(self) -> tuple[StructField, ...]:
+        """The columns of an answer, without the key."""
+        return answer_fields(self.types, self.changes)
+
+    def pane(self, values: tuple[Any, ...]) -> Pane:
+        """A pane of its label, number, scores, carried columns, last complete window."""
+        _, number, score, *rest = values
+        width = len(self.types)
+        return Pane(number, score, list(rest[:width]), *rest[width:])
+
+    def open(
+        self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
+    ) -> CandidateState:
+        """The candidates of a key."""
+        candidates = Candidates(
+            self.k, self.grid, len(self.types), self.changes, self.first_full_window
+        )
+        if fields is not None:
+            candidates.due = fields["due"]
+            candidates.last_complete_window = fields["reached"]
+            candidates.dominator_count = np.array(fields["beaten"], np.int64)
+            candidates.rows = Ranking.restore(fields, candidates.pool)
+            if self.changes:
+                candidates.previous = Ranking.restore(fields, candidates.pool, "previous_")
+        return CandidateState(self, candidates)
+
+
+@dataclass
+class CandidateState(KeyState):
+    """The candidates of one key."""
+
+    spec: CandidateSpec
+    candidates: Candidates
+
+    def run(self, panes: list[Pane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """Take in panes, and answer what the watermark has passed."""
+        answers = self.candidates.run(panes, *progress)
+        return answer_rows(answers, lambda: len(self.candidates), self.spec.changes)
+
+    @property
+    def alarm(self) -> int | None:
+        """When the next window ends that holds anything."""
+        if self.candidates.idle:
+            return None
+        return self.spec.axis.alarm(self.spec.grid.window_end(self.candidates.due))
+
+    def save(self) -> dict[str, Any]:
+        """The candidates, and how far they are answered."""
+        candidates = self.candidates
+        previous = candidates.previous.save("previous_") if self.spec.changes else {}
+        return {
+            "due": candidates.due,
+            "reached": candidates.last_complete_window,
+            "beaten": candidates.dominator_count.tolist(),
+            **candidates.rows.save(),
+            **previous,
+        }

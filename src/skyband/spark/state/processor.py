@@ -1,21 +1,26 @@
-"""The stateful part of the pane path: panes of a key in, ranked windows out.
+"""The one stateful processor: closed panes of a key in, ranked windows out.
+
+What is kept of a key differs by family, and is described by a :class:`StateSpec`: named fields, how
+a pane looks, and a :class:`KeyState` that runs. The processor itself reads and writes the state,
+and holds one timer per key, beyond the watermark, for the next window.
 
 The rule that keeps answers exact whatever a micro-batch holds: sort the panes; before each, answer
 every window that ends before it; then insert and prune; then answer all windows that the watermark
-has passed; hold one timer, beyond the watermark, for the next.
+has passed. Every :class:`KeyState` keeps to it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.types import (
     ArrayType,
+    BinaryType,
     DataType,
     DoubleType,
     IntegerType,
@@ -25,13 +30,217 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import SnapshotError
-from skyband.spark.axis import Clock
-from skyband.spark.state.candidates import Answer, Candidates, Lives, Pane, Pool, Ranking
+from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, Progress
+from skyband.spark.state.batch import Piece, rows_of
 
-STATE = "candidates"
+if TYPE_CHECKING:
+    from skyband.spark.state.candidates import Answer
+
 STATE_VERSION = 1
 NO_TIMER = -(1 << 62)
-_FIXED = 4  # version, timer, due, reached
+
+
+class PaneStore:
+    """Bytes by pane number in Spark's state store: each is written once, and removed once."""
+
+    def __init__(self, handle: StatefulProcessorHandle, name: str, column: str) -> None:
+        key = StructType([StructField("pane", LongType(), False)])
+        value = StructType([StructField(column, BinaryType(), False)])
+        self._panes = handle.getMapState(name, key, value)
+
+    def __getitem__(self, pane: int) -> bytes:
+        value: Any = self._panes.getValue((pane,))
+        return bytes(value[0])
+
+    def __setitem__(self, pane: int, data: bytes) -> None:
+        self._panes.updateValue((pane,), (data,))
+
+    def __delitem__(self, pane: int) -> None:
+        self._panes.removeKey((pane,))
+
+
+class KeyState(ABC):
+    """What is kept of one key while a micro-batch of it is answered."""
+
+    @abstractmethod
+    def run(self, panes: list[Any], progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """Take in closed panes, in any order; answers in the layout of the spec's ``output``."""
+
+    @property
+    @abstractmethod
+    def alarm(self) -> int | None:
+        """The watermark at which there is something to do; None: not before panes come."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing is left to be kept."""
+        return self.alarm is None
+
+    @abstractmethod
+    def save(self) -> dict[str, Any]:
+        """The fields of the state, by name."""
+
+    def remove(self) -> None:
+        """Remove what is kept outside of the state's fields."""
+        return
+
+
+@dataclass(frozen=True)
+class StateSpec(ABC):
+    """What a worker has to know of a query to keep its state; plain values only.
+
+    ``groups`` are the columns that tell keys apart; they come first in a pane.
+    """
+
+    groups: tuple[str, ...]
+    axis: Axis
+    grid: PaneGrid
+
+    name: ClassVar[str] = "candidates"  # of the state in a checkpoint
+    pane_store: ClassVar[tuple[str, str] | None] = None  # its name, and that of its column
+    arrow: ClassVar[bool] = False  # whether a batch comes as Arrow's arrays, not as lists
+
+    @property
+    def batch_order(self) -> tuple[str, ...]:
+        """How a batch sorts the panes of a key."""
+        return ()
+
+    @property
+    def tasks(self) -> int | None:
+        """How many tasks share a batch; None: as many as Spark's own setting says."""
+        return None
+
+    @property
+    @abstractmethod
+    def fields(self) -> tuple[StructField, ...]:
+        """What is kept of a key, besides version and timer."""
+
+    @property
+    @abstractmethod
+    def output(self) -> tuple[StructField, ...]:
+        """The columns of an answer, without the key."""
+
+    @abstractmethod
+    def pane(self, values: tuple[Any, ...]) -> Any:
+        """A pane of the columns behind its key."""
+
+    @abstractmethod
+    def open(
+        self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
+    ) -> KeyState:
+        """A key from its fields, or one of which nothing is known."""
+
+    def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
+        """Answer a whole key of a batch, whose panes come in pieces."""
+        panes = [self.pane(row) for row in rows_of(pieces)]
+        return self.open(None, None).run(panes, EVERYTHING)
+
+    def progress(self, watermark: int) -> Progress:
+        """How far a watermark is."""
+        return self.axis.progress(watermark, self.grid)
+
+    def weight(self, row: tuple[Any, ...]) -> int:
+        """How many ranked rows an output row holds, without its key."""
+        return len(row[2])
+
+    @property
+    def layout(self) -> StructType:
+        """All fields of the state."""
+        version = StructField("version", IntegerType(), False)
+        return StructType([version, StructField("timer", LongType(), False), *self.fields])
+
+
+class WindowProcessor(StatefulProcessor):
+    """Keeps the state of each key in Spark's state store, and answers its windows."""
+
+    def __init__(self, spec: StateSpec, width: int) -> None:
+        self._spec = spec
+        self._width = width  # of a key
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Declare the state."""
+        spec = self._spec
+        self._handle = handle
+        self._names = spec.layout.names
+        self._state = handle.getValueState(spec.name, spec.layout)
+        self._store = PaneStore(handle, *spec.pane_store) if spec.pane_store else None
+        keys = (f"key_{i}" for i in range(self._width))
+        self._row = Row(*keys, *(field.name for field in spec.output))
+
+    def handleInputRows(  # noqa: N802
+        self, key: Any, rows: Iterator[Row], timerValues: Any
+    ) -> Iterator[Row]:
+        """Take in the panes that closed, and answer what they complete."""
+        panes = [self._spec.pane(tuple(row)[self._width :]) for row in rows]
+        yield from self._run(key, panes, timerValues.getCurrentWatermarkInMs(), None)
+
+    def handleExpiredTimer(  # noqa: N802
+        self, key: Any, timerValues: Any, expiredTimerInfo: Any
+    ) -> Iterator[Row]:
+        """Answer the windows of a key that nothing arrived for."""
+        fired = expiredTimerInfo.getExpiryTimeInMs()
+        yield from self._run(key, [], timerValues.getCurrentWatermarkInMs(), fired)
+
+    def _run(self, key: Any, panes: list[Any], watermark: int, fired: int | None) -> Iterator[Row]:
+        value = self._state.get()
+        if value is None and not panes:
+            return
+        fields = None if value is None else dict(zip(self._names, value, strict=True))
+        if fields is not None:
+            check_version(fields["version"])
+        state = self._spec.open(key, fields, self._store)
+        for row in state.run(panes, self._spec.progress(watermark)):
+            yield self._row(*key, *row)
+        alarm = NO_TIMER if state.alarm is None else state.alarm
+        self._move_timer(NO_TIMER if fields is None else fields["timer"], alarm, fired)
+        if state.finished:
+            state.remove()
+            self._state.clear()
+            return
+        saved = {"version": STATE_VERSION, "timer": alarm, **state.save()}
+        self._state.update(tuple(saved[name] for name in self._names))
+
+    def _move_timer(self, timer: int, alarm: int, fired: int | None) -> None:
+        """Hold one timer, at ``alarm``, instead of ``timer``; Spark removes the one that fired."""
+        if alarm == timer:
+            return
+        if timer not in (NO_TIMER, fired):
+            self._handle.deleteTimer(timer)
+        if alarm != NO_TIMER:
+            self._handle.registerTimer(alarm)
+
+    def close(self) -> None:
+        """Give nothing back: nothing was taken."""
+
+
+def check_version(version: int) -> None:
+    """Refuse a state that another release wrote."""
+    if version != STATE_VERSION:
+        raise SnapshotError(
+            f"the checkpoint holds state of version {version}",
+            f"version {STATE_VERSION}",
+            "finish this stream with the release that began it, or start a new checkpoint",
+        )
+
+
+def array_field(name: str, type: DataType, nulls: bool = True) -> StructField:
+    """A field that holds a column of rows."""
+    return StructField(name, ArrayType(type, nulls), False)
+
+
+def column_fields(types: tuple[DataType, ...], prefix: str = "kept") -> list[StructField]:
+    """Fields that hold the carried columns of rows."""
+    return [array_field(f"{prefix}_{i}", type) for i, type in enumerate(types)]
+
+
+def saved_columns(fields: Mapping[str, Any], width: int, prefix: str = "kept") -> list[list[Any]]:
+    """The carried columns of rows, from the fields of a state."""
+    return [list(fields[f"{prefix}_{i}"]) for i in range(width)]
+
+
+def named_columns(columns: list[list[Any]], prefix: str = "kept") -> dict[str, Any]:
+    """Carried columns as fields of a state."""
+    return {f"{prefix}_{i}": column for i, column in enumerate(columns)}
 
 
 def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructField, ...]:
@@ -60,7 +269,7 @@ def answer_rows(
 
     def row(answer: Answer, left: int | None) -> tuple[Any, ...]:
         ranks = (answer.rank, answer.previous) if changes else ()
-        return (answer.window, left, answer.score, *ranks, *answer.kept)
+        return (answer.window, left, answer.score, *ranks, *answer.columns)
 
     last: Answer | None = None
     for answer in answers:
@@ -69,179 +278,3 @@ def answer_rows(
         last = answer
     if last is not None:
         yield row(last, candidates())
-
-
-@dataclass(frozen=True)
-class Kept:
-    """What a processor has to know of a query; plain values only, for it travels to workers.
-
-    ``types`` are the types of the carried columns.
-    """
-
-    k: int
-    lives: Lives
-    clock: Clock
-    types: tuple[DataType, ...]
-    changes: bool
-    begins: int
-
-    @property
-    def state(self) -> StructType:
-        """The layout of the state: one array per column of the candidates."""
-        fields = [
-            StructField("version", IntegerType(), False),
-            StructField("timer", LongType(), False),
-            StructField("due", LongType(), False),
-            StructField("reached", LongType(), False),
-            StructField("beaten", ArrayType(LongType(), False), False),
-            *self._ranking(""),
-        ]
-        if self.changes:
-            fields += self._ranking("previous_")
-        return StructType(fields)
-
-    def _ranking(self, prefix: str) -> list[StructField]:
-        return [
-            StructField(f"{prefix}pane", ArrayType(LongType(), False), False),
-            StructField(f"{prefix}place", ArrayType(LongType(), False), False),
-            StructField(f"{prefix}score", ArrayType(DoubleType(), False), False),
-            *(
-                StructField(f"{prefix}kept_{i}", ArrayType(type), False)
-                for i, type in enumerate(self.types)
-            ),
-        ]
-
-    @property
-    def output(self) -> tuple[StructField, ...]:
-        """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes)
-
-    def candidates(self) -> Candidates:
-        """A key of which nothing is known yet."""
-        return Candidates(self.k, self.lives, len(self.types), self.changes, self.begins)
-
-    def rows(
-        self, found: Candidates, panes: list[Pane], closed: int, ended: bool
-    ) -> Iterator[tuple[Any, ...]]:
-        """Take in panes; answers up to a window as output rows."""
-        return answer_rows(found.run(panes, closed, ended), lambda: len(found), self.changes)
-
-    def pane(self, row: Any, keys: int) -> Pane:
-        """A pane as Spark aggregated it: keys, label, number, scores, kept columns, reached."""
-        kept = keys + 3
-        last = kept + len(self.types)
-        return Pane(row[keys + 1], row[keys + 2], list(row[kept:last]), *row[last:])
-
-
-class KeyProcessor(StatefulProcessor):
-    """What processors have in common: one state for each key, panes in, windows out.
-
-    ``kept`` knows the layout of the state and of the output, and what a pane is.
-    """
-
-    def __init__(self, kept: Any, keys: int) -> None:
-        self._kept = kept
-        self._keys = keys
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        """Declare the state."""
-        self._handle = handle
-        self._state = handle.getValueState(STATE, self._kept.state)
-        names = [field.name for field in self._kept.output]
-        self._row = Row(*(f"key_{i}" for i in range(self._keys)), *names)
-
-    def handleInputRows(  # noqa: N802
-        self, key: Any, rows: Iterator[Row], timerValues: Any
-    ) -> Iterator[Row]:
-        """Take in the panes that closed, and answer what they complete."""
-        yield from self._run(key, [self._kept.pane(row, self._keys) for row in rows], timerValues)
-
-    def handleExpiredTimer(  # noqa: N802
-        self, key: Any, timerValues: Any, expiredTimerInfo: Any
-    ) -> Iterator[Row]:
-        """Answer the windows of a key that nothing arrived for."""
-        yield from self._run(key, [], timerValues, expiredTimerInfo.getExpiryTimeInMs())
-
-    def _run(self, key: Any, panes: list[Any], timers: Any, fired: int = NO_TIMER) -> Iterator[Row]:
-        """Take in panes, and answer what the watermark has passed."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Nothing to give back."""
-
-
-class PaneProcessor(KeyProcessor):
-    """Keeps the candidates of each key in Spark's state store, and answers its windows."""
-
-    def _run(
-        self, key: Any, panes: list[Pane], timers: Any, fired: int = NO_TIMER
-    ) -> Iterator[Row]:
-        found, timer = self._load()
-        watermark = timers.getCurrentWatermarkInMs()
-        closed, ended = self._kept.clock.closed(watermark), self._kept.clock.ended(watermark)
-        for row in self._kept.rows(found, panes, closed, ended):
-            yield self._row(*key, *row)
-        self._save(found, timer, fired)
-
-    def _load(self) -> tuple[Candidates, int]:
-        found = self._kept.candidates()
-        value = self._state.get()
-        if value is None:
-            return found, NO_TIMER
-        check_version(value[0])
-        width = _FIXED + 1
-        found.due, found.reached = value[2], value[3]
-        found.beaten = np.array(value[4], np.int64)
-        found.rows = _ranking(value[width:], found.pool)
-        if self._kept.changes:
-            width += 3 + len(self._kept.types)
-            found.previous = _ranking(value[width:], found.pool)
-        return found, value[1]
-
-    def _save(self, found: Candidates, timer: int, fired: int) -> None:
-        """Store what is left, under one timer for the next window."""
-        alarm = NO_TIMER if found.idle else self._kept.clock.alarm(found.due)
-        move_timer(self._handle, timer, alarm, fired)
-        if found.idle:
-            self._state.clear()
-            return
-        value = [STATE_VERSION, alarm, found.due, found.reached, found.beaten.tolist()]
-        value += _columns(found.rows)
-        if self._kept.changes:
-            value += _columns(found.previous)
-        self._state.update(tuple(value))
-
-
-def move_timer(handle: StatefulProcessorHandle, timer: int, alarm: int, fired: int) -> None:
-    """Hold one timer, at ``alarm``, instead of ``timer``; ``fired`` is the one that just did."""
-    if alarm == timer:
-        return
-    if timer not in (NO_TIMER, fired):  # Spark removes the one that fired
-        handle.deleteTimer(timer)
-    if alarm != NO_TIMER:
-        handle.registerTimer(alarm)
-
-
-def check_version(found: int) -> None:
-    """Refuse a state that another release wrote."""
-    if found != STATE_VERSION:
-        raise SnapshotError(
-            f"the checkpoint holds state of version {found}",
-            f"version {STATE_VERSION}",
-            "finish this stream with the release that began it, or start a new checkpoint",
-        )
-
-
-def _columns(rows: Ranking) -> list[Any]:
-    return [rows.pane.tolist(), rows.place.tolist(), rows.score.tolist(), *rows.kept]
-
-
-def _ranking(values: Any, pool: Pool) -> Ranking:
-    width = len(pool.columns)
-    return Ranking(
-        pool,
-        np.array(values[0], np.int64),
-        np.array(values[1], np.int64),
-        np.array(values[2], np.float64),
-        pool.add(list(values[3 : 3 + width]), len(values[0])),
-    )

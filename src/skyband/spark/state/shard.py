@@ -1,24 +1,104 @@
-"""One shard without Spark: closed panes into the local engine, its windows out."""
+"""A shard: closed panes into the local engine of a family, the best objects of its windows out.
+
+Inside of a shard times are synthetic: the rows of a pane are numbered by (time, id), so that the
+engine, which knows objects by numbers, breaks ties as if it knew their ids. Of a window only its
+shape is left: how many slides it spans, and whether it begins within one.
+
+All shards see the same watermark, so each answers a window in the micro-batch in which the
+watermark passes its end: with panes, or when its timer fires. So their rankings can be merged
+without any state, see :mod:`skyband.spark.state.shards`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import chain, groupby
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+)
 
 from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.spark.state.candidates import FOREVER, Answer, Column, Lives
-from skyband.spark.state.ids import Numbers
-from skyband.spark.state.shard_engine import SLIDE, Engine, begin
+from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.columns import POSITION, indexed
+from skyband.spark.state.batch import Piece, cut_columns
+from skyband.spark.state.candidates import Answer, Column
+from skyband.spark.state.engine import ranked_windows
+from skyband.spark.state.processor import (
+    KeyState,
+    PaneStore,
+    StateSpec,
+    answer_fields,
+    answer_rows,
+    array_field,
+)
+from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skyband.engine.monitor import BaseMonitor
 
-_TOGETHER = 1_000_000  # rows, taken in or ranked, that one push should not exceed by much
+SLIDE = 1 << 28
+"""The slide of the engine: a pane has room for half as many rows."""
+
+_PUSHED_ROWS = 500_000  # taken in or ranked, that one push should not exceed by much
 _FAR = 1 << 30  # windows from which on time begins anew whenever nothing is alive
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_NONE = np.empty(0, np.int64)
+
+
+class Engine(Protocol):
+    """The local engine of a family for one query; plain values only, for workers get it.
+
+    The query's window is that of :func:`synthetic_times`.
+    """
+
+    @property
+    def k(self) -> int:
+        """Objects per window."""
+
+    @property
+    def changes(self) -> bool:
+        """Whether changes are reported, not whole rankings."""
+
+    def new(self) -> BaseMonitor[Any]:
+        """A monitor that has seen nothing."""
+
+    def restore(self, data: bytes) -> BaseMonitor[Any]:
+        """A monitor from its snapshot."""
+
+    def push(
+        self,
+        monitor: BaseMonitor[Any],
+        ids: Ints,
+        times: Ints,
+        columns: list[NDArray[Any]],
+        watermark: int,
+    ) -> Ranked:
+        """Hand rows to a monitor, and what was collected besides ids and times of them."""
+
+
+def synthetic_times(size: int, slide: int) -> TimeWindow:
+    """A window of synthetic times that holds the same panes as one of this size and slide.
+
+    >>> print(synthetic_times(25, 10).size / SLIDE, synthetic_times(30, 10).size / SLIDE)
+    2.5 3.0
+    """
+    rest = SLIDE // 2 if size % slide else 0
+    return TimeWindow(size // slide * SLIDE + rest, SLIDE, 0, "tick")
 
 
 class ShardPane(NamedTuple):
@@ -29,10 +109,15 @@ class ShardPane(NamedTuple):
     """
 
     number: int
-    at: Any
-    hashes: Column
+    position: Any
+    hashes: Any
     ids: list[Any]
     columns: list[Any]
+
+    def times(self, base: int) -> Ints:
+        """The synthetic times of the rows, if window ``base`` ends at zero."""
+        begin = ((self.number >> 1) - 1 - base) * SLIDE + (self.number & 1) * (SLIDE // 2)
+        return begin + np.arange(len(self.position), dtype=np.int64)
 
 
 @dataclass
@@ -40,41 +125,41 @@ class Shard:
     """Maintains the engine of one shard, the ids of its objects, and the true times of its rows.
 
     Window numbers are true ones; ``base`` is the window that ends at the engine's time zero, and
-    ``last`` the last window that has anything to tell. Answers carry the columns of the id and,
+    ``last`` the last window that has anything to report. Answers carry the columns of the id and,
     if rankings of shards are to be ``merged``, the time of each object's newest row.
 
     Invariants: panes come in ascending order, none of a window that was answered.
     """
 
     engine: Engine
-    lives: Lives
+    lifetimes: PaneLifetimes
     monitor: BaseMonitor[Any]
-    numbers: Numbers
+    ids: IdEncoder
     merged: bool
     base: int = -FOREVER
     last: int = -FOREVER
-    made: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # made up times, ascending
-    at: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # and the true ones
-    _held: int = 0
-    _done: int = -FOREVER
+    synthetic: Ints = field(default_factory=_NONE.copy)  # times of rows, ascending
+    position: Ints = field(default_factory=_NONE.copy)  # and the true ones
+    _objects: int = 0
+    _answered: int = -FOREVER  # the last window that was
 
     @property
-    def idle(self) -> bool:
-        """Whether nothing is left to answer until a pane arrives."""
-        return self.last <= self._done
+    def next_window(self) -> int | None:
+        """The next window to answer; None if nothing is left until a pane arrives."""
+        return self._answered + 1 if self.last > self._answered else None
 
     @property
-    def held(self) -> int:
+    def objects(self) -> int:
         """Objects that may still be answers."""
-        return 0 if self.idle else self._held
+        return 0 if self.next_window is None else self._objects
 
-    def run(self, panes: list[ShardPane], closed: int) -> Iterator[Answer]:
-        """Take in closed panes, in any order, and answer the windows up to ``closed``."""
+    def run(self, panes: Iterable[ShardPane], closed: int) -> Iterator[Answer]:
+        """Take in closed panes, in ascending order, and answer the windows up to ``closed``."""
         waiting: list[ShardPane] = []
-        for pane in sorted(panes, key=lambda pane: pane.number):
-            if not len(pane.at):
+        for pane in panes:
+            if not len(pane.position):
                 continue
-            before = self.lives.step(pane.number) - 1
+            before = self.lifetimes.step(pane.number) - 1
             if self.base == -FOREVER:
                 self.base = before
             if waiting and self._worth(waiting, before):
@@ -85,78 +170,299 @@ class Shard:
                 self._begin_anew(before)
             waiting.append(pane)
         yield from self._push(waiting, closed)
-        self._done = closed
-        self._forget()
+        self._answered = closed
 
     def _begin_anew(self, base: int) -> None:
-        """Nothing is alive: made up times begin at zero again."""
+        """Nothing is alive: let synthetic times begin at zero again."""
         self.monitor, self.base = self.engine.new(), base
-        self.made = self.at = np.empty(0, np.int64)
+        self.synthetic = self.position = _NONE
 
     def _worth(self, waiting: list[ShardPane], before: int) -> bool:
         """Whether panes and the windows until the next one are enough to be handed over."""
-        windows = before - self.lives.step(waiting[0].number)
-        rows = sum(len(pane.at) for pane in waiting)
-        return rows + windows * self.engine.k > _TOGETHER or before - self.base > _FAR
+        windows = before - self.lifetimes.step(waiting[0].number)
+        rows = sum(len(pane.position) for pane in waiting)
+        return rows + windows * self.engine.k > _PUSHED_ROWS or before - self.base > _FAR
 
     def _push(self, panes: list[ShardPane], until: int) -> Iterator[Answer]:
         """Hand panes to the engine, and answer the windows up to this one."""
         if self.base == -FOREVER:
             return
-        times = [
-            begin(pane.number, self.base) + np.arange(len(pane.at), dtype=np.int64)
-            for pane in panes
-        ]
-        numbers = [self.numbers.number(pane.ids, pane.hashes) for pane in panes]
+        times = [pane.times(self.base) for pane in panes]
+        numbers = [self.ids.encode(pane.ids, pane.hashes) for pane in panes]
         if self.merged:
-            self.made = np.concatenate([self.made, *times])
-            self.at = np.concatenate([self.at, *(np.array(pane.at, np.int64) for pane in panes)])
+            positions = (np.array(pane.position, np.int64) for pane in panes)
+            self.synthetic = np.concatenate([self.synthetic, *times])
+            self.position = np.concatenate([self.position, *positions])
         if panes:
-            self.last = self.lives.last(panes[-1].number) + int(self.engine.changes)
+            self.last = self.lifetimes.last(panes[-1].number) + int(self.engine.changes)
         until = min(until, self.last)  # beyond it, nothing is left
-        none = np.empty(0, np.int64)
         columns = zip(*(pane.columns for pane in panes), strict=True)
         ranked = self.engine.push(
             self.monitor,
-            np.concatenate([none, *numbers]),
-            np.concatenate([none, *times]),
+            np.concatenate([_NONE, *numbers]),
+            np.concatenate([_NONE, *times]),
             [np.concatenate(parts) for parts in columns],
             (until - self.base) * SLIDE,
         )
         if self.monitor.dropped.total:
             raise AssertionError(f"rows of a pane were dropped: {self.monitor.dropped}")
         yield from self._answers(ranked)
+        self._forget()
 
     def _answers(self, ranked: Ranked) -> Iterator[Answer]:
         """Windows with the ids of their objects."""
-        kept = self.numbers.ids(ranked.id)
+        columns = self.ids.decode(ranked.id)
         if self.merged:
             assert ranked.time is not None
-            kept.append(self.at[np.searchsorted(self.made, ranked.time)].tolist())
-        score, rank, window = ranked.score.tolist(), None, ranked.window_end // SLIDE + self.base
-        if self.engine.changes:
-            assert ranked.previous_rank is not None
-            rank, previous = ranked.rank.tolist(), ranked.previous_rank.tolist()
-        cuts = ranked.offsets.tolist()
-        for i, number in enumerate(window.tolist()):
-            low, high = cuts[i], cuts[i + 1]
-            if low == high:
-                continue
-            columns = [column[low:high] for column in kept]
-            if rank is None:
-                yield Answer(number, score[low:high], columns)
-            else:
-                yield Answer(number, score[low:high], columns, rank[low:high], previous[low:high])
+            columns.append(self.position[np.searchsorted(self.synthetic, ranked.time)].tolist())
+        score = ranked.score.tolist()
+        for window, low, high, ranks in ranked_windows(ranked, self.monitor.query):
+            some = [column[low:high] for column in columns]
+            yield Answer(window + self.base, score[low:high], some, *ranks)
 
     def _forget(self) -> None:
         """Let go of ids and times that can no longer be reported."""
-        if self.base == -FOREVER:
-            return
         self.monitor.forget()
         number, time = self.monitor.reportable()
         numbers = np.unique(number)
-        self._held = len(numbers)
-        self.numbers.forget(numbers)
+        self._objects = len(numbers)
+        self.ids.retain(numbers)
         if self.merged:
-            there = np.isin(self.made, time)
-            self.made, self.at = self.made[there], self.at[there]
+            reportable = np.isin(self.synthetic, time)
+            self.synthetic = self.synthetic[reportable]
+            self.position = self.position[reportable]
+
+
+@dataclass(frozen=True)
+class ShardSpec(StateSpec):
+    """Keeps the engine of each shard.
+
+    ``types`` are those of the parts of an id, ``columns`` what the engine wants of a row besides
+    its id and its time; ``merged`` says that there are several shards. Windows before
+    ``first_full_window`` are not answered.
+    """
+
+    engine: Engine
+    types: tuple[DataType, ...]
+    columns: tuple[str, ...]
+    merged: bool
+    first_full_window: int = -FOREVER
+
+    arrow: ClassVar[bool] = True
+
+    @property
+    def whole(self) -> bool:
+        """Whether an id is one whole number, which the engine takes as it is."""
+        return len(self.types) == 1 and isinstance(self.types[0], _WHOLE)
+
+    @property
+    def row_order(self) -> list[str]:
+        """How the rows of a pane are sorted: by time, by id, then by the engine's columns."""
+        return [POSITION, *indexed("kept", len(self.types)), *self.columns]
+
+    @property
+    def batch_order(self) -> tuple[str, ...]:
+        """How a batch sorts the rows of a shard."""
+        return ("pane", *self.row_order)
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """The engine as bytes, ids and times as arrays."""
+        times = [array_field("made", LongType(), False), array_field("at", LongType(), False)]
+        return (
+            StructField("base", LongType(), False),
+            StructField("last", LongType(), False),
+            StructField("engine", BinaryType(), False),
+            *(times if self.merged else []),
+            *([] if self.whole else IdEncoder.fields(self.types)),
+        )
+
+    @property
+    def output(self) -> tuple[StructField, ...]:
+        """The columns of an answer, without key and shard; the last is the time, if merged."""
+        time = (LongType(),) if self.merged else ()
+        return answer_fields((*self.types, *time), self.engine.changes)
+
+    def pane(self, values: tuple[Any, ...]) -> ShardPane:
+        """A pane of its label, number, times, hashes, ids, columns."""
+        _, number, *arrays = values
+        return self._pane(number, arrays)
+
+    def _pane(self, number: int, arrays: list[Any]) -> ShardPane:
+        position, *rest = arrays
+        hashes = [] if self.whole else rest.pop(0)
+        ids, rest = rest[: len(self.types)], rest[len(self.types) :]
+        return ShardPane(number, position, hashes, ids, rest[: len(self.columns)])
+
+    def open(
+        self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
+    ) -> ShardState:
+        """A shard from its fields, or one of which nothing is known."""
+        ids = IdEncoder(self.whole, len(self.types))
+        if fields is None:
+            shard = Shard(self.engine, self.grid, self.engine.new(), ids, self.merged)
+            return ShardState(self, shard)
+        monitor = self.engine.restore(zlib.decompress(bytes(fields["engine"])))
+        shard = Shard(
+            self.engine, self.grid, monitor, ids, self.merged, fields["base"], fields["last"]
+        )
+        if self.merged:
+            shard.synthetic = np.array(fields["made"], np.int64)
+            shard.position = np.array(fields["at"], np.int64)
+        ids.restore(fields)
+        return ShardState(self, shard)
+
+    def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
+        """Answer all rows of a shard of a batch, which come sorted, pane after pane.
+
+        A row has the number of its pane, what a pane of a stream has arrays of and, if windows
+        count rows, the last window that is complete. A task holds the rows of a few panes at a
+        time.
+        """
+        first = next(pieces)
+        closed = first.columns[-1][0].as_py() if self.axis.counts_rows else FOREVER
+        return self.open(None, None).answer(self._panes(chain([first], pieces)), closed)
+
+    def _panes(self, pieces: Iterator[Piece]) -> Iterator[ShardPane]:
+        """The panes of sorted rows, as arrays."""
+        parts = (
+            part for piece in pieces for part in cut_columns(piece.columns[:1], piece.columns[1:])
+        )
+        for (number,), same in groupby(parts, key=lambda part: part.key):
+            yield self._pane_of_parts(number, [part.columns for part in same])
+
+    def _pane_of_parts(self, number: int, parts: list[list[pa.Array]]) -> ShardPane:
+        """A pane of Arrow's arrays, which came in parts."""
+        import pyarrow as pa
+
+        arrays = [pa.concat_arrays(column) for column in zip(*parts, strict=True)]
+        _, position, hashes, ids, columns = self._pane(number, arrays)
+        return ShardPane(
+            number,
+            position.to_numpy(),
+            [] if self.whole else hashes.to_pylist(),
+            [part.to_numpy() if self.whole else part.to_pylist() for part in ids],
+            [column.to_numpy() for column in columns],
+        )
+
+
+@dataclass
+class ShardState(KeyState):
+    """One shard."""
+
+    spec: ShardSpec
+    shard: Shard
+
+    def run(self, panes: list[ShardPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """Take in closed panes, and answer what the watermark has passed."""
+        return self.answer(sorted(panes, key=lambda pane: pane.number), progress.closed)
+
+    def answer(self, panes: Iterable[ShardPane], closed: int) -> Iterator[tuple[Any, ...]]:
+        """Take in panes in ascending order, and answer the windows up to ``closed``."""
+        first = self.spec.first_full_window
+        answers = (answer for answer in self.shard.run(panes, closed) if answer.window >= first)
+        return answer_rows(answers, lambda: self.shard.objects, self.spec.engine.changes)
+
+    @property
+    def alarm(self) -> int | None:
+        """When the next window ends."""
+        window = self.shard.next_window
+        return None if window is None else self.spec.axis.alarm(self.spec.grid.window_end(window))
+
+    def save(self) -> dict[str, Any]:
+        """The engine, ids and times of what may still be reported."""
+        shard = self.shard
+        times = {"made": shard.synthetic.tolist(), "at": shard.position.tolist()}
+        return {
+            "base": shard.base,
+            "last": shard.last,
+            "engine": zlib.compress(shard.monitor.snapshot(), 1),
+            **(times if shard.merged else {}),
+            **shard.ids.save(),
+        }
+
+
+_LARGEST = (1 << 63) - 1
+
+
+class IdEncoder:
+    """Maintains the number of each id that may still be reported.
+
+    An id that is one whole number stands for itself, and nothing is kept. Others are known by a
+    hash; should two ids have the same one, the later gets the next that is free. So an object has
+    the same number all the time, but for those rare cases, though it may be forgotten meanwhile.
+
+    Complexity: O(1) per row. Space: O(ids that may still be reported).
+    """
+
+    def __init__(self, whole: bool, width: int) -> None:
+        self.whole = whole
+        self.width = width
+        self._ids: dict[int, tuple[Any, ...]] = {}  # by number
+        self._moved: dict[tuple[Any, ...], int] = {}  # ids whose hash was taken
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def encode(self, ids: list[Column], hashes: Column) -> Ints:
+        """The numbers of ids, a column per part; hashes only if they are no whole numbers."""
+        if self.whole:
+            return np.array(ids[0], np.int64)
+        numbers = []
+        for hashed, *parts in zip(hashes, *ids, strict=True):
+            id = tuple(parts)
+            number = self._moved.get(id, hashed) if self._moved else hashed
+            taken = self._ids.setdefault(number, id) != id
+            numbers.append(self._elsewhere(number, id) if taken else number)
+        return np.array(numbers, np.int64)
+
+    def _elsewhere(self, number: int, id: tuple[Any, ...]) -> int:
+        while number in self._ids:
+            number = number + 1 if number < _LARGEST else -_LARGEST
+        self._ids[number], self._moved[id] = id, number
+        return number
+
+    def decode(self, numbers: Ints) -> list[Column]:
+        """The ids that have these numbers, a column per part."""
+        if self.whole:
+            return [numbers.tolist()]
+        rows = [self._ids[number] for number in numbers.tolist()]
+        return [[row[part] for row in rows] for part in range(self.width)]
+
+    def retain(self, numbers: Ints) -> None:
+        """Forget all ids but those with these numbers."""
+        if self.whole:
+            return
+        self._ids = {number: self._ids[number] for number in numbers.tolist()}
+        self._moved = {id: at for id, at in self._moved.items() if at in self._ids}
+
+    @staticmethod
+    def fields(types: tuple[DataType, ...]) -> list[StructField]:
+        """The fields of a state that hold ids which are no whole numbers."""
+        return [
+            array_field("numbers", LongType(), False),
+            array_field("own", IntegerType(), False),  # whether a number is the id's own hash
+            *(array_field(f"id_{i}", type, False) for i, type in enumerate(types)),
+        ]
+
+    def save(self) -> dict[str, Any]:
+        """What a state holds, by the names of its fields."""
+        if self.whole:
+            return {}
+        moved = set(self._moved.values())
+        parts = self.decode(np.array(list(self._ids), np.int64))
+        return {
+            "numbers": list(self._ids),
+            "own": [int(number not in moved) for number in self._ids],
+            **{f"id_{i}": part for i, part in enumerate(parts)},
+        }
+
+    def restore(self, fields: Mapping[str, Any]) -> None:
+        """Take back what :meth:`save` gave."""
+        if self.whole:
+            return
+        numbers = fields["numbers"]
+        ids = list(zip(*(fields[f"id_{i}"] for i in range(self.width)), strict=True))
+        self._ids = dict(zip(numbers, ids, strict=True))
+        rows = zip(ids, numbers, fields["own"], strict=True)
+        self._moved = {id: number for id, number, unmoved in rows if not unmoved}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
@@ -19,34 +19,35 @@ from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     BooleanType,
-    DataType,
     LongType,
     StructField,
     StructType,
 )
 
 from skyband.order import Floats, Ints
-from skyband.spark.families.dominating.plan import DominatingQuestion
-from skyband.spark.panes import AT, HALF, LABEL, SCORE, pane_number, reached, watermarked
-from skyband.spark.state.shard_keys import shard_keys
+from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE
+from skyband.spark.panes import last_complete_window, longer, pane_number
+from skyband.spark.state.shards import SHARD, shard_keys
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SHARD = "shard"
+    from skyband.spark.families.dominating.plan import DominatingPlan
+
 _ROWS = "_sky_rows"
-_TOGETHER = 250_000  # rows that become blocks at once
+_ROWS_PER_BLOCK = 250_000  # rows of a task that become blocks at once
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What a task has to know to make blocks of rows; plain values only.
+class PaneBlockWriter:
+    """Makes blocks of the rows of a task; plain values only.
 
-    ``names`` are the columns of a row that may be an answer: place, ties, coordinates, kept ones.
+    ``names`` are the columns of a row that may be an answer: position, ties, coordinates, carried
+    ones.
     """
 
     k: int
-    width: int
+    width: int  # dimensions
     shards: int
     split: bool
     names: tuple[str, ...]
@@ -55,60 +56,64 @@ class Cut:
         """The blocks of a task's rows."""
         import pyarrow as pa
 
-        held: list[pa.RecordBatch] = []
+        waiting: list[pa.RecordBatch] = []
         for batch in batches:
-            held.append(batch)
-            if sum(part.num_rows for part in held) >= _TOGETHER:
-                yield self._blocks(pa.Table.from_batches(held))
-                held = []
-        if sum(part.num_rows for part in held):
-            yield self._blocks(pa.Table.from_batches(held))
+            waiting.append(batch)
+            if sum(part.num_rows for part in waiting) >= _ROWS_PER_BLOCK:
+                yield self._blocks(pa.Table.from_batches(waiting))
+                waiting = []
+        if sum(part.num_rows for part in waiting):
+            yield self._blocks(pa.Table.from_batches(waiting))
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
-        """Blocks of some rows: label, half, newest place, points by shard, rows that matter."""
+        """Blocks of some rows: label, longer, newest position, points by shard, rows that matter.
+
+        Rows that cannot be ranked take part with their positions only.
+        """
         import pyarrow as pa
 
         from skyband.dominating.panes import undominated
 
-        label, place = rows[LABEL].to_numpy(), rows[AT].to_numpy()
-        half = rows[HALF].to_numpy() if self.split else np.zeros(len(label), np.bool_)
+        label, position = rows[LABEL].to_numpy(), rows[POSITION].to_numpy()
+        lives_longer = rows[LONGER].to_numpy() if self.split else np.zeros(len(label), np.bool_)
         ranked = rows[SCORE].is_valid().to_numpy()
         points = np.stack([rows[f"x_{i}"].to_numpy() for i in range(self.width)], axis=1)
-        home = np.where(ranked, shares(points, place, self.shards), self.shards)
-        order = np.lexsort((home, half, label))
-        pane = (2 * label + half)[order]
+        shard = np.where(ranked, point_shards(points, position, self.shards), self.shards)
+        order = np.lexsort((shard, lives_longer, label))
+        pane = (2 * label + lives_longer)[order]
         starts = np.flatnonzero(np.diff(pane, prepend=pane[0] - 1))
         ends = np.append(starts[1:], len(pane))
-        shares_of: list[bytes] = []
-        matter: list[Ints] = []
+        shares: list[bytes] = []
+        survivors: list[Ints] = []
         for low, high in zip(starts.tolist(), ends.tolist(), strict=True):
-            own = order[low:high]
-            cuts = np.searchsorted(home[own], np.arange(self.shards + 1))
-            inside = points[own]
-            shares_of += [inside[a:b].tobytes() for a, b in pairwise(cuts)]
-            some = undominated(inside[: cuts[-1]], self.k)
-            matter.append(own[: cuts[-1]][some])
-        newest = np.maximum.reduceat(place[order], starts)
-        few = rows.select(list(self.names)).take(np.concatenate(matter)).combine_chunks()
-        columns = [few[name].combine_chunks() for name in self.names]
-        within = np.concatenate([[0], np.cumsum([len(one) for one in matter])])
-        shard_cuts = np.arange(0, len(shares_of) + 1, self.shards)
+            block = order[low:high]
+            cuts = np.searchsorted(shard[block], np.arange(self.shards + 1))
+            inside = points[block]
+            shares += [inside[a:b].tobytes() for a, b in pairwise(cuts)]
+            alive = undominated(inside[: cuts[-1]], self.k)
+            survivors.append(block[: cuts[-1]][alive])
+        newest = np.maximum.reduceat(position[order], starts)
+        table = rows.select(list(self.names)).take(np.concatenate(survivors)).combine_chunks()
+        columns = [table[name].combine_chunks() for name in self.names]
+        survivor_cuts = np.concatenate([[0], np.cumsum([len(block) for block in survivors])])
+        share_cuts = np.arange(0, len(shares) + 1, self.shards)
         arrays = [
             pa.array(label[order[starts]]),
-            *([pa.array(half[order[starts]])] if self.split else []),
+            *([pa.array(lives_longer[order[starts]])] if self.split else []),
             pa.array(newest),
-            pa.ListArray.from_arrays(pa.array(shard_cuts, pa.int32()), pa.array(shares_of)),
+            pa.ListArray.from_arrays(pa.array(share_cuts, pa.int32()), pa.array(shares)),
             pa.ListArray.from_arrays(
-                pa.array(within, pa.int32()), pa.StructArray.from_arrays(columns, list(self.names))
+                pa.array(survivor_cuts, pa.int32()),
+                pa.StructArray.from_arrays(columns, list(self.names)),
             ),
         ]
-        names = [LABEL, *([HALF] if self.split else []), AT, "points", _ROWS]
+        names = [LABEL, *([LONGER] if self.split else []), POSITION, "points", _ROWS]
         return pa.RecordBatch.from_arrays(arrays, names)
 
 
-def shares(points: Floats, at: Ints, shards: int) -> Ints:
+def point_shards(points: Floats, position: Ints, shards: int) -> Ints:
     """The shard of each point, by its bits: the same one whenever a task is run again."""
-    mixed = at.astype(np.uint64)
+    mixed = position.astype(np.uint64)
     for column in points.T:
         mixed = (mixed ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(
             0x9E3779B97F4A7C15
@@ -117,92 +122,72 @@ def shares(points: Floats, at: Ints, shards: int) -> Ints:
     return (mixed % np.uint64(shards)).astype(np.int64)
 
 
-def panes(blocks: DataFrame, question: DominatingQuestion) -> DataFrame:
-    """The panes of each shard, whole.
-
-    Shard, label, pane number, points as bytes, coordinates of the rows that matter, kept columns
-    (for the first shard alone), reached.
-    """
-    found = _aggregated(_shared(blocks, question))
-    few = F.col(_ROWS)
-    first = F.col(SHARD) == F.lit(keys_of(blocks, question)[0])
-    newest = [] if question.timed else [reached(F.col(AT), question.query.window.slide)]
-    return found.select(
-        SHARD,
-        LABEL,
-        pane_number(found, question).alias("pane"),
-        F.col("points"),
-        *(few[f"x_{i}"].alias(f"x_{i}") for i in range(len(question.points))),
-        *(
-            F.when(first, few[f"kept_{i}"]).alias(f"kept_{i}")
-            for i in range(len(question.kept))
-        ),
-        *(column.alias("reached") for column in newest),
-    )  # fmt: skip
-
-
-def keys_of(rows: DataFrame, question: DominatingQuestion) -> list[int]:
-    """The shards' keys, which Spark puts into different tasks."""
-    partitions = question.partitions if rows.isStreaming else question.shards
-    return shard_keys(question.shards, partitions)
-
-
-def cut(rows: DataFrame, question: DominatingQuestion) -> DataFrame:
-    """Blocks of the rows of each task, whose labels are numbers.
-
-    On a stream they have the watermark that closes panes.
-    """
-    split = HALF in rows.columns
-    ties = [f"tie_{i}" for i in range(len(question.ties))]
-    coordinates = [f"x_{i}" for i in range(len(question.points))]
-    kept = [f"kept_{i}" for i in range(len(question.kept))]
-    names = [AT, *ties, *coordinates, *kept]  # equal places and ties: any order will do
-    into = Cut(question.query.k, len(question.points), question.shards, split, tuple(names))
-    needed = rows.select(LABEL, *([HALF] if split else []), SCORE, *names)
-    types: dict[str, DataType] = {field.name: field.dataType for field in needed.schema.fields}
+def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
+    """Blocks of the rows of each task, whose labels are numbers."""
+    base, lives_longer = plan.base, longer(rows)
+    # equal positions and ties: any order will do
+    names = [POSITION, *base.tie_names, *plan.coordinate_names, *base.column_names]
+    writer = PaneBlockWriter(
+        plan.query.k, len(plan.points), plan.shards, bool(lives_longer), tuple(names)
+    )
+    needed = rows.select(LABEL, *lives_longer, SCORE, *names)
+    row = StructType([StructField(name, needed.schema[name].dataType) for name in names])
     schema = StructType(
         [
             StructField(LABEL, LongType()),
-            *([StructField(HALF, BooleanType())] if split else []),
-            StructField(AT, LongType()),
+            *(StructField(name, BooleanType()) for name in lives_longer),
+            StructField(POSITION, LongType()),
             StructField("points", ArrayType(BinaryType(), False)),
-            StructField(_ROWS, ArrayType(StructType([StructField(n, types[n]) for n in names]))),
+            StructField(_ROWS, ArrayType(row)),
         ]
     )
-
-    def run(batches: Iterator[Any]) -> Iterator[Any]:
-        return into.blocks(batches)
-
-    blocks = needed.mapInArrow(run, schema)
-    return watermarked(blocks, question) if rows.isStreaming else blocks
+    return needed.mapInArrow(writer.blocks, schema)
 
 
-def _shared(blocks: DataFrame, question: DominatingQuestion) -> DataFrame:
+def shard_panes(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
+    """The panes of each shard, whole.
+
+    Shard, label, pane number, points as bytes, coordinates of the rows that matter, carried columns
+    (for the first shard alone), and the last complete window if windows count rows.
+    """
+    base = plan.base
+    partitions = base.partitions if blocks.isStreaming else plan.shards
+    keys = shard_keys(plan.shards, partitions)
+    groups = _aggregated(_per_shard(blocks, plan, keys))
+    rows = F.col(_ROWS)
+    first = F.col(SHARD) == F.lit(keys[0])
+    complete = [last_complete_window(F.col(POSITION), plan.grid).alias("reached")]
+    return groups.select(
+        SHARD,
+        LABEL,
+        pane_number(groups, plan),
+        "points",
+        *(rows[name].alias(name) for name in plan.coordinate_names),
+        *(F.when(first, rows[name]).alias(name) for name in base.column_names),
+        *(complete if base.axis.counts_rows else []),
+    )
+
+
+def _per_shard(blocks: DataFrame, plan: DominatingPlan, keys: list[int]) -> DataFrame:
     """A row per shard: its points, and the rows that matter, whose columns go to the first."""
-    keys = F.array(*(F.lit(key) for key in keys_of(blocks, question)))
-    rest = [name for name in blocks.columns if name != "points"]
-    rows = blocks.select(*rest, F.posexplode("points").alias("place", "points"))
-    few = F.when(F.col("place") == 0, F.col(_ROWS)).otherwise(_bare(question))
-    return rows.withColumn(_ROWS, few).withColumn(SHARD, F.get(keys, F.col("place"))).drop("place")
-
-
-def _bare(question: DominatingQuestion) -> Column:
-    """The rows that matter without what is only carried."""
 
     def bare(row: Column) -> Column:
-        for i, column in enumerate(question.kept):
-            row = row.withField(f"kept_{i}", F.lit(None).cast(column.travels))
+        for name, type in zip(plan.base.column_names, plan.base.types, strict=True):
+            row = row.withField(name, F.lit(None).cast(type))
         return row
 
-    return F.transform(_ROWS, bare)
+    rest = [name for name in blocks.columns if name != "points"]
+    shares = blocks.select(*rest, F.posexplode("points").alias("place", "points"))
+    rows = F.when(F.col("place") == 0, F.col(_ROWS)).otherwise(F.transform(_ROWS, bare))
+    shard = F.get(F.array(*map(F.lit, keys)), F.col("place"))
+    return shares.withColumn(_ROWS, rows).withColumn(SHARD, shard).drop("place")
 
 
 def _aggregated(blocks: DataFrame) -> DataFrame:
     """Whole panes: all their blocks, once the watermark has closed them, in the order of time."""
-    half = [HALF] if HALF in blocks.columns else []
-    found = blocks.groupBy(SHARD, LABEL, *half).agg(
+    groups = blocks.groupBy(SHARD, LABEL, *longer(blocks)).agg(
         F.collect_list("points").alias("points"),
         F.flatten(F.collect_list(_ROWS)).alias(_ROWS),
-        F.max(AT).alias(AT),
+        F.max(POSITION).alias(POSITION),
     )
-    return found.withColumn(_ROWS, F.array_sort(_ROWS))
+    return groups.withColumn(_ROWS, F.array_sort(_ROWS))

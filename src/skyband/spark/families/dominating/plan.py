@@ -1,77 +1,68 @@
-"""A top-k dominating query on a DataFrame, checked against its columns before anything runs."""
+"""The rows of each window that dominate the most others: options, plans, and how jobs ask.
+
+All rows together are spread over shards: each counts what the few possible answers dominate among
+its own rows, and the counts are summed. By key, each key runs the local engine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar, Literal
 
+from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
-from skyband.durations import Duration
 from skyband.errors import QueryError
-from skyband.spark.options import Asked, Names, like_one
-from skyband.spark.plan import Question, names_score, question, score_of
-from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
-from skyband.windows import CountWindow
+from skyband.spark.columns import LONGER, POSITION, Names, indexed
+from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
+from skyband.spark.families.dominating import blocks, shard_counts
+from skyband.spark.families.dominating.by_key import PointsSpec
+from skyband.spark.families.dominating.shard_counts import ShardSpec
+from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
+from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
+from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.shards import SHARD
+from skyband.windows import TimeWindow
+
+_COUNTED = 6 * 8  # bytes of a candidate besides its point and its columns
 
 
-@dataclass(frozen=True)
-class DominatingAsked:
+@dataclass(frozen=True, kw_only=True)
+class DominatingOptions(WindowOptions):
     """What :func:`skyband.spark.top_k_dominating` was asked, as it was written."""
 
-    k: int
     dimensions: Sequence[tuple[str, Direction]]
-    window: Any
-    time: str | None = None
-    slide: Any = None
-    offset: Any = None
-    sequence: str | None = None
-    partition_by: Names | None = None
     id: Names | None = None
     keep: Names | None = None
-    emit: str = "all"
-    delay: Any = None
-    skew: Duration | None = "1 hour"
-    deduplicate_by: Names | None = None
-    algorithm: str = "auto"
-    full: bool = False
-    drain: str | None = None
     shards: int | None = None
 
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
-        model = self.like_one("score").query()
-        found = TopKDominating(self.k, self.dimensions, model.window, model.emit)
-        if isinstance(model.window, CountWindow) and self.sequence is None:
-            raise QueryError(
-                "windows that count rows as they arrive",
-                "sequence=, a dense number 0, 1, 2, ..., or windows of time",
-                "write sequence='offset', or window='1 hour', time='ts'",
-            )
+        window = self.parsed_window()
+        query = TopKDominating(self.k, self.dimensions, window, self.emit)  # type: ignore[arg-type]
+        self.check()
+        self.check_window(window)
         if self.partition_by:
-            self._check_keyed()
+            self._check_by_key()
         else:
-            self._check_global()
-        return found
+            self._check_together()
+        return query
 
-    def _check_keyed(self) -> None:
+    def _check_by_key(self) -> None:
         if self.sequence is not None:
             raise QueryError(
                 f"both sequence={self.sequence!r} and partition_by were given",
                 "windows of time for each key, or windows over a sequence of all rows",
                 "leave partition_by out, or write time='ts', window='1 hour'",
             )
-        if self.algorithm not in ("auto", *ALGORITHMS):
-            raise QueryError(
-                f"algorithm is {self.algorithm!r}",
-                f"one of {', '.join(ALGORITHMS)}, auto",
-                "use 'auto'",
-            )
+        check_algorithm(self.algorithm, ALGORITHMS)
         if self.shards is not None:
             raise QueryError(
                 f"shards is {self.shards!r} with partition_by",
@@ -79,7 +70,7 @@ class DominatingAsked:
                 "leave shards out",
             )
 
-    def _check_global(self) -> None:
+    def _check_together(self) -> None:
         if self.algorithm != "auto":
             raise QueryError(
                 f"algorithm is {self.algorithm!r} for all rows together",
@@ -94,63 +85,200 @@ class DominatingAsked:
             )
         check_shards(self.shards)
 
-    def like_one(self, by: str) -> Asked:
-        """The same as a query by one score, for all but its dimensions."""
-        return like_one(self, by, algorithm="auto")
+
+@dataclass(frozen=True)
+class DominatingPlan(WindowPlan):
+    """A query over all rows together, which ``shards`` share.
+
+    ``points`` are its dimensions, less being better. ``score`` is 0, or NULL or NaN where an
+    attribute is: this is how such rows are counted and left out.
+    """
+
+    points: tuple[Column, ...]
+    shards: int
+
+    family: ClassVar[str] = "dominating"
+    path: ClassVar[str] = "shards"
+
+    @property
+    def extras(self) -> tuple[Column, ...]:
+        """The coordinates of a row's point."""
+        names = self.coordinate_names
+        return tuple(point.alias(name) for point, name in zip(self.points, names, strict=True))
+
+    @property
+    def coordinate_names(self) -> list[str]:
+        """The dimensions under our names."""
+        return indexed("x", len(self.points))
+
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Cut the rows of each task into blocks, and put the panes of each shard together."""
+        rows = labelled(deduplicated(rows, self.base), self.grid)
+        placed = watermarked(blocks.pane_blocks(rows, self), self.base, self.grid.slide)
+        return blocks.shard_panes(placed, self)
+
+    def state(self) -> StateSpec:
+        """Keep the points of each shard, and what candidates dominate among them."""
+        return ShardSpec(
+            (SHARD,),
+            self.base.axis,
+            self.grid,
+            self.query.k,
+            len(self.points),
+            self.shards,
+            self.base.types,
+            self.first_full_window,
+        )
+
+    def merge(self, answers: DataFrame) -> DataFrame:
+        """Sum the counts of all shards, and rank."""
+        return shard_counts.summed(answers, self.query.k, self.base.types)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on."""
+        dimensions = [f"{name} {direction}" for name, direction in self.query.dimensions]
+        return {**super().describe(), "dominating": dimensions, "shards": self.shards}
+
+    def explain_lines(self) -> Lines:
+        """Say who counts, what is kept, and what a slide costs."""
+        return [*pane_lines(self), *self._path_lines(f"{8 * len(self.points):,} bytes each")]
+
+    def _path_lines(self, point: str) -> Lines:
+        metrics, k = self.explain_metrics(), self.query.k
+        return [
+            ("path", f"{self.shards} shards: each holds its share of the points, and counts in "
+                     "parallel"),
+            ("algorithm", "pane counts: what a point dominates adds up, over panes and shards"),
+            ("", "a slide costs the pane that comes and the one that goes, not the window"),
+            ("before the shuffle", f"rows that {k:,} rows of their pane dominate are no "
+                                   "candidates"),
+            ("candidates", f"rows with fewer than {k:,} dominators that live as long; in all "
+                           "shards"),
+            ("", f"{metrics['bytes_per_candidate']:,} bytes each, counted once nobody hides them"),
+            ("state", f"every point of the window, {point}, in one of the shards"),
+            ("ranking", "one task sums a number per candidate and shard; it sees no points"),
+        ]  # fmt: skip
+
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan; how many points a window holds, only the stream knows."""
+        point = 8 * len(self.points)
+        return {
+            "path": self.path,
+            "dimensions": len(self.points),
+            "slide": self.query.window.slide,
+            "panes_per_window": panes_of(self).per_window,
+            "shards": self.shards or None,
+            "algorithm": self.algorithm if self.base.keys else "pane counts",
+            "bytes_per_point": point,
+            "bytes_per_candidate": point + _COUNTED + row_bytes(self.base),
+        }
+
+    @property
+    def missing(self) -> str:
+        """What rows lack that are not ranked, in words."""
+        return "one of these attributes"
 
 
 @dataclass(frozen=True)
-class DominatingQuestion(Question):
-    """A query that fits a DataFrame: ``points`` are its dimensions, less being better.
+class DominatingByKeyPlan(DominatingPlan):
+    """A query by key; it has no shards."""
 
-    ``score`` is 0, or NULL or NaN where an attribute is, which is how such rows are counted and
-    left out. ``algorithm`` is for keys, ``shards`` is 0 with them.
-    """
+    path: ClassVar[str] = "key"
 
-    query: TopKDominating  # type: ignore[assignment]
-    points: tuple[Column, ...]
-    algorithm: str
-    shards: int
-    partitions: int
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Collect all rows of each pane; the engine needs no more than one pane per step."""
+        base = self.base
+        rows = settled(rows, base, self.grid).drop(LONGER)
+        columns = [POSITION, *self.coordinate_names, *base.column_names]
+        return all_rows(rows, self, base.key_names, [POSITION, *base.tie_names], columns)
 
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as plain values: see the manifest."""
-        found = super().description()
-        found["score"] = "points dominated"
-        found["algorithm"] = self.algorithm
-        dimensions = [f"{name} {way}" for name, way in self.query.dimensions]
-        return {**found, "dominating": dimensions, "shards": self.shards}
-
-
-def dominating_question(df: DataFrame, asked: DominatingAsked) -> DominatingQuestion:
-    """Check a query against a DataFrame; raises before any row is read."""
-    query = asked.query()
-    by = sorted(query.names, key=names_score, reverse=True)[0]
-    base = question(df, asked.like_one(by))
-    streams = df.isStreaming
-    if streams and base.deduplicate and not base.keys:
-        raise QueryError(
-            "deduplicate_by for all rows of a stream together",
-            "rows that come once, a batch, or a query by key: Spark cannot set a second watermark",
-            "remove repeats before, in a stream of its own, or leave deduplicate_by out",
+    def state(self) -> StateSpec:
+        """Keep the engine of each key, over plain numbers of microseconds, less being better."""
+        window = self.query.window
+        assert isinstance(window, TimeWindow), "queries by key have windows of time"
+        query = TopKDominating(
+            self.query.k,
+            [(name, "min") for name in self.coordinate_names],
+            replace(window, unit="tick"),
+            self.query.emit,
         )
-    columns = tuple(base.score if n == by else score_of(df, n) for n in query.names)
-    points = tuple(
-        (column * F.lit(sign) + F.lit(0.0)).alias(f"x_{i}")
-        for i, (column, sign) in enumerate(zip(columns, query.signs, strict=True))
+        keys = tuple(self.base.key_names)
+        return PointsSpec(keys, self.base.axis, self.grid, query, self.algorithm, self.base.types)
+
+    def merge(self, answers: DataFrame) -> DataFrame:
+        """Leave each key its ranking."""
+        return answers
+
+    def _path_lines(self, point: str) -> Lines:
+        each = " and ".join(key.name for key in self.base.keys)
+        return [
+            ("path", f"keys: all rows of each {each} go to the local engine, pane by pane"),
+            ("algorithm", f"{self.algorithm}: one of the local engine's"),
+            ("state", f"every point of the window, {point}, and its columns, for each {each}"),
+        ]
+
+
+class DominatingQuery(WindowQuery, RowFields):
+    """What :func:`skyband.spark.top_k_dominating` is asked, in a job file."""
+
+    score_field: ClassVar[str] = "query.dominating"
+
+    dominating: dict[str, Literal["min", "max"]] = Field(
+        min_length=1, description="attributes and which way is better, such as price: min"
     )
-    partitions = shuffle_partitions(df.sparkSession)
-    # each shard gets a copy of all candidates
-    shards = 0 if base.keys else asked.shards or usual_shards(partitions)
-    fields = {**vars(base), "query": query, "score": _missing(columns)}
-    return DominatingQuestion(
-        **fields, points=points, algorithm=asked.algorithm, shards=shards, partitions=partitions
-    )
+    shards: int | None = Field(default=None, description="a whole number, such as 8")
+
+    def options(
+        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
+    ) -> DominatingOptions:
+        """The options that are asked for."""
+        dimensions = [(safe(name), direction) for name, direction in self.dominating.items()]
+        return DominatingOptions(**self.fields("dominating", dimensions=dimensions, drain=drain))
+
+    def words(self) -> str:
+        """The query in words."""
+        return str(self.options(str).query())
+
+
+class DominatingFamily(Family):
+    """Rows that dominate the most others."""
+
+    name: ClassVar[str] = "dominating"
+    job_query: ClassVar[type[JobQuery]] = DominatingQuery
+    marker: ClassVar[str | None] = "dominating"
+
+    def resolve(self, df: DataFrame, options: DominatingOptions) -> DominatingPlan:
+        """Check a query against a DataFrame; raises before any row is read."""
+        query = options.query()
+        check_k(query.k)
+        columns = tuple(score_column(df, name, "dimension") for name in query.names)
+        base = resolve_base(
+            df, options, query.window, carry=options.keep, id=options.id, scores=query.names
+        )
+        if df.isStreaming and base.deduplicate_by and not base.keys:
+            raise QueryError(
+                "deduplicate_by for all rows of a stream together",
+                "rows that come once, a batch, or a query by key: "
+                "Spark cannot set a second watermark",
+                "remove repeats before, in a stream of its own, or leave deduplicate_by out",
+            )
+        points = tuple(
+            column * F.lit(sign) + F.lit(0.0)
+            for column, sign in zip(columns, query.signs, strict=True)
+        )
+        kind = DominatingByKeyPlan if base.keys else DominatingPlan
+        # each shard gets a copy of all candidates
+        shards = 0 if base.keys else options.shards or usual_shards(base.partitions)
+        score = _missing(columns)
+        return kind(base, query, score, "points dominated", options.algorithm, points, shards)
 
 
 def _missing(columns: tuple[Column, ...]) -> Column:
-    """NULL or NaN where an attribute is, else 0: how rows are told that cannot be ranked."""
+    """NULL or NaN where an attribute is, else 0."""
     nulls = reduce(Column.__or__, (column.isNull() for column in columns))
     nans = reduce(Column.__or__, (F.isnan(column) for column in columns))
     nothing = F.lit(None).cast("double")
     return F.when(nulls, nothing).when(nans, F.lit(float("nan"))).otherwise(F.lit(0.0))
+
+
+FAMILY = DominatingFamily()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from skyband.engine.results import Ranked
 from skyband.incomplete.query import TopKIncomplete
 from skyband.order import Floats, Ints
-from skyband.spark.state.shard_engine import SLIDE
+from skyband.spark.state.shard import SLIDE
 
 if TYPE_CHECKING:
     from skyband.incomplete.monitor import IncompleteMonitor
@@ -46,20 +46,20 @@ class IncompleteEngine:
         """A monitor from its snapshot."""
         from skyband.incomplete.monitor import IncompleteMonitor
 
-        found: Any = IncompleteMonitor.restore(data, self.query)
-        monitor: IncompleteMonitor = found
-        return monitor
+        monitor: Any = IncompleteMonitor.restore(data, self.query)
+        restored: IncompleteMonitor = monitor
+        return restored
 
     def push(
         self, monitor: Any, ids: Ints, times: Ints, columns: list[NDArray[Any]], watermark: int
     ) -> Ranked:
         """Hand rows to a monitor; ``columns`` are stream numbers and values."""
-        given, values = columns or (np.empty(0), np.empty(0))
-        streams: Ints = given.astype(np.int64)
+        numbers, values = columns or (np.empty(0), np.empty(0))
+        streams: Ints = numbers.astype(np.int64)
         if self.query.most == 1:
             ids, streams, values, times = largest(ids, streams, values, times)
-        found: Ranked = monitor.push(ids, streams, values, times=times, watermark=watermark)
-        return found
+        ranked: Ranked = monitor.push(ids, streams, values, times=times, watermark=watermark)
+        return ranked
 
 
 def largest(

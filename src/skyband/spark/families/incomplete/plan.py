@@ -1,161 +1,442 @@
-"""A query over incomplete streams, checked against a DataFrame's columns before anything runs."""
+"""Top-k over incomplete streams on Spark: objects, whose attributes arrive apart.
+
+Objects are spread over shards by their ids; each runs the local engine on closed panes, and the
+best of all shards are merged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any
+from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DataType, DoubleType, FloatType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
 from skyband.errors import DataError, QueryError
+from skyband.incomplete import ALGORITHMS
+from skyband.incomplete.planner import plan
 from skyband.incomplete.query import TopKIncomplete
-from skyband.spark.families.incomplete.options import IncompleteAsked
-from skyband.spark.panes import quoted
-from skyband.spark.plan import (
-    Question,
+from skyband.spark.columns import (
+    SCORE,
+    Names,
+    TransportColumn,
+    check_spelling,
     column_names,
-    question,
+    quoted,
     require_frame,
-    score_of,
 )
-from skyband.spark.shards import shuffle_partitions, usual_shards
+from skyband.spark.explain import Lines, pane_lines, panes_of
+from skyband.spark.families.incomplete.engine import IncompleteEngine
+from skyband.spark.families.incomplete.union_streams import NAME, VALUE, union_streams
+from skyband.spark.jobs.failures import Cause
+from skyband.spark.jobs.queries import JobQuery, Part, SafeText, WindowQuery
+from skyband.spark.jobs.queries import Names as JobNames
+from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
+from skyband.spark.panes import settled
+from skyband.spark.plan import BasePlan, Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.state.shard import ShardSpec, synthetic_times
+from skyband.spark.state.shards import merged, shard_groups, shard_panes, spread
 
 STREAM = "_sky_stream"
 CLIPPED = "_sky_clipped"
 OUTSIDE = "a value beyond the bounds"
-"""How a row begins to complain, see :mod:`skyband.spark.jobs.failures`."""
+"""How the error of a row begins, see :attr:`IncompleteFamily.causes`."""
 UNKNOWN = "a stream that is not named"
 
 
+@dataclass(frozen=True, kw_only=True)
+class IncompleteOptions(WindowOptions):
+    """What :func:`skyband.spark.top_k_incomplete` was asked, as it was written."""
+
+    id: Names
+    value: str | Column
+    streams: Sequence[str] | None = None
+    stream: str | None = None
+    combine: Any = "sum"
+    bounds: Any = (0.0, 1.0)
+    outside: str = "error"
+    repeats: Any = "max"
+    options: Mapping[str, Any] | None = None
+    shards: int | None = None
+
+    value_text: str | None = None  # as it was written, if streams were united
+
+    @property
+    def drainable(self) -> bool:
+        """Whether a stream can answer its last windows when it is told that it has ended."""
+        return self.sequence is None
+
+    def query(self) -> TopKIncomplete:
+        """The query object, which validates itself; refuses what no DataFrame can make right."""
+        if self.streams is None:
+            raise QueryError(
+                "streams were not given",
+                "the names of the streams",
+                "write streams=['north', 'south']",
+            )
+        window = self.parsed_window()
+        self.check_window(window)
+        if callable(self.combine):
+            raise QueryError(
+                "combine is a function",
+                "'sum', 'min', 'max' or weights: on Spark, streams outlive the code of a function",
+                "write combine='sum', or run the local engine, skyband.IncompleteMonitor",
+            )
+        query = TopKIncomplete(
+            self.k,
+            self.streams,
+            window,
+            self.combine,
+            self.bounds,
+            self.outside,  # type: ignore[arg-type]
+            self.repeats,
+            self.emit,  # type: ignore[arg-type]
+        )
+        self._check_shards()
+        self._check_sequence()
+        self.check()
+        check_algorithm(self.algorithm, ALGORITHMS)
+        if self.algorithm != "auto" or self.options:
+            from skyband.incomplete.monitor import IncompleteMonitor
+
+            IncompleteMonitor(query, self.algorithm, options=self.options)
+        return query
+
+    def _check_shards(self) -> None:
+        check_shards(self.shards)
+        several = not self.partition_by if self.shards is None else self.shards > 1
+        if self.emit == "changes" and several:
+            raise QueryError(
+                "emit is 'changes' for several shards",
+                "one shard, or emit='all': shards answer with whole rankings",
+                "write shards=1, or leave emit out",
+            )
+
+    def _check_sequence(self) -> None:
+        if self.sequence is None:
+            return
+        if self.partition_by:
+            raise QueryError(
+                f"both sequence={self.sequence!r} and partition_by were given",
+                "windows of time for each key, or windows over a sequence of all rows",
+                "leave partition_by out, or write time='ts', window='1 hour'",
+            )
+        if self.drain is not None:
+            raise QueryError(
+                "drain is given for windows over a sequence",
+                "no drain: a shard cannot know which windows the rows of others complete",
+                "leave drain out, or answer it as a batch, which knows all rows",
+            )
+        if self.full and self.emit == "changes":
+            raise QueryError(
+                "full=True with emit='changes'",
+                "one of them: changes are told from the first window on",
+                "leave full out",
+            )
+
+
+def one_frame(
+    df: DataFrame | Mapping[str, DataFrame], options: IncompleteOptions
+) -> tuple[DataFrame, IncompleteOptions]:
+    """One DataFrame of all streams, and the options that ask it the same."""
+    if not isinstance(df, Mapping):
+        return df, options
+    if options.streams is None:
+        options = replace(options, streams=list(df))
+    options.query()
+    text = options.value if isinstance(options.value, str) else str(options.value)
+    united = replace(options, stream=NAME, value=VALUE, value_text=text)
+    return union_streams(df, options), united
+
+
 @dataclass(frozen=True)
-class IncompleteQuestion(Question):
+class IncompletePlan(WindowPlan):
     """A query that fits a DataFrame: ``score`` is the value, within its bounds.
 
     It is NULL also where the id is, which is how such rows are counted and left out. ``stream`` is
-    the place of a row's stream, named in column ``home``, among the query's; ``clipped`` says
-    whether its value was moved.
+    the place of a row's stream, named in ``stream_column``, among the query's; ``clipped`` says
+    whether its value was moved. The carried columns are those of the id.
     """
 
-    query: TopKIncomplete  # type: ignore[assignment]
-    home: str
+    stream_column: str
     stream: Column
     clipped: Column
-    algorithm: str
     options: Mapping[str, Any]
     shards: int
-    partitions: int
+
+    family: ClassVar[str] = "incomplete"
 
     @property
-    def more(self) -> tuple[Column, ...]:
-        """What a row has besides the columns of every query."""
+    def extras(self) -> tuple[Column, ...]:
+        """The stream, and whether the value was moved."""
         return (self.stream.alias(STREAM), self.clipped.alias(CLIPPED))
 
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as plain values: see the manifest."""
-        query = self.query
-        bounds = query.bounds
-        assert isinstance(bounds, Mapping)
-        combine = query.combine if isinstance(query.combine, str) else list(query.combine)  # type: ignore[arg-type]
+    @property
+    def extra_counts(self) -> Mapping[str, Column]:
+        """How many values were moved."""
+        return {"clipped": F.count_if(CLIPPED)}
+
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Spread objects over shards; give each all rows of its panes."""
+        rows = settled(rows.drop(CLIPPED), self.base, self.grid)
+        return shard_panes(spread(rows, self.base, self.shards), self, self.state(), newest)
+
+    def state(self) -> ShardSpec:
+        """Keep the engine of each shard."""
+        window = self.query.window
+        # values have been moved to their bounds before
+        query = replace(
+            self.query, window=synthetic_times(window.size, window.slide), outside="clip"
+        )
+        return ShardSpec(
+            tuple(shard_groups(self.base)),
+            self.base.axis,
+            self.grid,
+            IncompleteEngine(query, self.algorithm, dict(self.options)),
+            self.base.types,
+            (STREAM, SCORE),
+            self.shards > 1,
+            self.first_full_window,
+        )
+
+    def merge(self, answers: DataFrame) -> DataFrame:
+        """Take the best of all shards."""
+        return merged(answers, self.base, self.shards, self.query.k, self.base.types)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on."""
+        query, combine = self.query, self.query.combine
         repeats = query.repeats if isinstance(query.repeats, str) else f"sum of {query.most}"
         return {
-            **super().description(),
-            "stream": self.home,
-            "order": [column.name for column in self.kept],
-            "incomplete": [f"{name} {low:g} to {high:g}" for name, (low, high) in bounds.items()],
-            "combine": combine,
+            **super().describe(),
+            "stream": self.stream_column,
+            "order": self.tie_breakers,
+            "incomplete": [
+                f"{name} {low:g} to {high:g}" for name, (low, high) in query.bounds.items()
+            ],
+            "combine": combine if isinstance(combine, str) else list(combine),
             "outside": query.outside,
             "repeats": repeats,
-            "algorithm": self.algorithm,
             "options": [f"{name} {self.options[name]}" for name in sorted(self.options)],
             "shards": self.shards,
         }
 
+    @property
+    def tie_breakers(self) -> list[str]:
+        """The columns of the id."""
+        return [column.name for column in self.base.columns]
 
-def incomplete_question(df: DataFrame, asked: IncompleteAsked) -> IncompleteQuestion:
-    """Check a query against a DataFrame; raises before any row is read."""
-    require_frame(df)
-    query = asked.query()
-    value = score_of(df, asked.value, "value")
-    base = question(df, asked.like_one(asked.value))
-    _check_ids(df, asked, base)
-    partitions = shuffle_partitions(df.sparkSession)
-    usual = 1 if base.keys else usual_shards(partitions)
-    stream = _stream(df, asked, query)
-    value, clipped = _bounded(value, stream, query)
-    nameless = _nameless(base)
-    fields = {
-        **vars(base),
-        "query": query,
-        "ties": (),  # ids are kept, and break ties
-        "tie_types": (),
-        "score": F.when(nameless, F.lit(None).cast("double")).otherwise(value),
-    }
-    return IncompleteQuestion(
-        **fields,
-        home=str(asked.stream),
-        stream=stream,
-        clipped=clipped & ~nameless,
-        algorithm=asked.algorithm,
-        options=dict(asked.options or {}),
-        shards=asked.shards or usual,
-        partitions=partitions,
+    @property
+    def missing(self) -> str:
+        """What rows lack that are not ranked, in words."""
+        return "value or id"
+
+    def explain_lines(self) -> Lines:
+        """Say who ranks objects, what is kept of them, and what becomes of odd values."""
+        k, shards, each = self.query.k, self.shards, self.base.each
+        algorithm, reason = self._planned()
+        sure = "sure" if algorithm == "eaa" else "likely"
+        state = (
+            f"rows of objects that fewer than {k:,} others are {sure} to outrank while they live"
+        )
+        if algorithm in ("recompute", "sla"):
+            state = "every row of the window"
+        lines = [
+            *pane_lines(self),
+            ("path", f"{shards} shard{'s' if shards > 1 else ''}{each}: "
+                     "each object is in one of them"),
+            ("", "closed panes go to the local engine, in the order of time"),
+            ("algorithm", f"{algorithm}: {reason}"),
+            ("state", f"{state}, in each shard"),
+        ]  # fmt: skip
+        if shards > 1:
+            lines.append(
+                ("ranking", f"the {k:,} best of each shard, merged; no task sees all rows")
+            )
+        return [*lines, ("values", self._value_line())]
+
+    def _planned(self) -> tuple[str, str]:
+        """The algorithm, and why."""
+        if self.algorithm != "auto":
+            return self.algorithm, "asked for by name"
+        planned = plan(self.query)
+        return planned.algorithm, planned.reasons[-1]
+
+    def _value_line(self) -> str:
+        bounds = self.query.bounds
+        pairs = {f"{low:g} to {high:g}" for low, high in bounds.values()}
+        named = [f"{name} {low:g} to {high:g}" for name, (low, high) in bounds.items()]
+        values = pairs.pop() if len(pairs) == 1 else ", ".join(named)
+        if self.query.outside == "clip":
+            return f"{values}; others are moved there, and counted"
+        return f"{values}; one beyond fails the query"
+
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan; how many objects are kept, only the stream knows."""
+        return {
+            "path": "shards",
+            "streams": len(self.query.streams),
+            "slide": self.query.window.slide,
+            "panes_per_window": panes_of(self).per_window,
+            "shards": self.shards,
+            "algorithm": self._planned()[0],
+        }
+
+
+_Pair = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class Incomplete(Part):
+    """What rows of incomplete streams say, and how scores are made of it."""
+
+    streams: list[str] = Field(min_length=1, description="the names of the streams")
+    id: JobNames = Field(description="the column, or the columns, that name an object")
+    stream: str = Field(description="the column that says which stream a row belongs to")
+    value: str = Field(description="an expression over columns, such as speed / 3.6")
+    combine: Literal["sum", "min", "max"] | list[float] = Field(
+        default="sum", description="sum, min, max, or a list of weights"
+    )
+    bounds: _Pair | dict[str, _Pair] = Field(
+        default=[0.0, 1.0],
+        description="the lowest and the highest value, such as [0, 300], or such a pair by stream",
+    )
+    outside: Literal["error", "clip"] = Field(default="error", description="error or clip")
+    repeats: Literal["max", "none"] | dict[Literal["sum"], int] = Field(
+        default="max", description="max, none, or how many at most are added up, such as sum: 3"
     )
 
 
-def _check_ids(df: DataFrame, asked: IncompleteAsked, base: Question) -> None:
-    names = column_names(df.schema, asked.id, "id")
+class IncompleteQuery(WindowQuery):
+    """What :func:`skyband.spark.top_k_incomplete` is asked, in a job file."""
+
+    score_field: ClassVar[str] = "query.incomplete.value"
+
+    incomplete: Incomplete = Field(description="a group of streams, id, stream, value, bounds")
+    algorithm_options: dict[str, int | float | str] = Field(
+        default={}, alias="options", description="options of the algorithm, by name"
+    )
+    shards: int | None = Field(default=None, description="a whole number, such as 8")
+
+    def options(
+        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
+    ) -> IncompleteOptions:
+        """The options that are asked for."""
+        rows = self.incomplete.model_dump()
+        if isinstance(rows["repeats"], dict):
+            rows["repeats"] = next(iter(rows["repeats"].items()), ())
+        rows["value"] = safe(rows["value"])
+        rest = self.fields("incomplete", "algorithm_options", drain=drain)
+        return IncompleteOptions(**rows, **rest, options=self.algorithm_options)
+
+    def words(self) -> str:
+        """The query in words."""
+        return str(self.options(str).query())
+
+
+class IncompleteFamily(Family):
+    """Objects of incomplete streams."""
+
+    name: ClassVar[str] = "incomplete"
+    job_query: ClassVar[type[JobQuery]] = IncompleteQuery
+    marker: ClassVar[str | None] = "incomplete"
+    unspoken: ClassVar[tuple[str, ...]] = (VALUE,)
+    causes: ClassVar[tuple[Cause, ...]] = (
+        Cause(
+            rf"{OUTSIDE}: (?P<detail>.*? is not from \S+ to \S+)",
+            DataError,
+            "a value is beyond its bounds",
+            "values within the bounds of their stream",
+            "declare wider bounds, or outside: clip",
+        ),
+        Cause(
+            rf"{UNKNOWN}: (?P<detail>.*? is none of .*?)(?= SQLSTATE|$)",
+            DataError,
+            "a row belongs to no stream of the query",
+            "rows of the streams that are named",
+            "name it in streams, or leave its rows out of the source",
+        ),
+    )
+
+    def resolve(self, df: DataFrame, options: IncompleteOptions) -> IncompletePlan:
+        """Check a query against a DataFrame; raises before any row is read."""
+        require_frame(df)
+        query = options.query()
+        value = score_column(df, options.value, "value")
+        check_k(query.k)
+        ids = () if options.id is None else options.id
+        base = resolve_base(df, options, query.window, carry=ids, carry_option="id")
+        _check_ids(df, options, base)
+        stream = _stream(df, options, query)
+        value, clipped = _bounded(value, stream, query)
+        nameless = reduce(Column.__or__, map(_missing, base.columns))
+        return IncompletePlan(
+            replace(base, ties=()),  # ids are carried, and break ties
+            query,
+            F.when(nameless, F.lit(None).cast("double")).otherwise(value),
+            options.value_text or str(options.value),
+            options.algorithm,
+            str(options.stream),
+            stream,
+            clipped & ~nameless,
+            dict(options.options or {}),
+            options.shards or (1 if base.keys else usual_shards(base.partitions)),
+        )
+
+
+FAMILY = IncompleteFamily()
+
+
+def _check_ids(df: DataFrame, options: IncompleteOptions, base: BasePlan) -> None:
+    names = column_names(df.schema, options.id, "id")
     if not names:
         raise QueryError("id was not given", "the columns that name an object", "write id='plate'")
     for name in names:
-        if name in base.keys:
+        if name in [key.name for key in base.keys]:
             raise QueryError(
                 f"column {name!r} is in id and in partition_by",
                 "columns that name the objects of a key",
                 "leave it out of id",
             )
-        found = df.schema[name].dataType
-        if isinstance(found, (ArrayType, StructType)):
+        type = df.schema[name].dataType
+        if isinstance(type, (ArrayType, StructType)):
             raise DataError(
-                f"id {name!r} is of type {found.simpleString()}",
+                f"id {name!r} is of type {type.simpleString()}",
                 "columns of plain types",
                 f"name its parts, or to_json({name}) as a column",
             )
 
 
-def _nameless(base: Question) -> Column:
-    """Whether a row says of no object what it is."""
-    missing = [_missing(quoted(column.name), column.type) for column in base.kept]
-    return reduce(Column.__or__, missing)
-
-
-def _missing(name: str, type: DataType) -> Column:
+def _missing(column: TransportColumn) -> Column:
+    """Whether a row lacks a part of its id."""
+    name = quoted(column.name)
     missing = F.col(name).isNull()
-    return missing | F.isnan(name) if isinstance(type, (DoubleType, FloatType)) else missing
+    return missing | F.isnan(name) if isinstance(column.type, (DoubleType, FloatType)) else missing
 
 
-def _stream(df: DataFrame, asked: IncompleteAsked, query: TopKIncomplete) -> Column:
+def _stream(df: DataFrame, options: IncompleteOptions, query: TopKIncomplete) -> Column:
     """The place of a row's stream among those of the query; rows of others are an error."""
-    if asked.stream is None:
+    if options.stream is None:
         raise QueryError(
             "stream was not given",
             "the column that says which stream a row belongs to, or a DataFrame per stream",
             "write stream='camera', or top_k_incomplete({'north': df, 'south': df}, ...)",
         )
-    (name,) = column_names(df.schema, asked.stream, "stream")
+    (name,) = column_names(df.schema, options.stream, "stream")
+    check_spelling(df, {name})
+    type = df.schema[name].dataType
+    if isinstance(type, (ArrayType, StructType)):
+        raise DataError(f"stream {name!r} is of type {type.simpleString()}", "a column of names")
     column = F.col(quoted(name)).cast("string")
-    found = df.schema[name].dataType
-    if isinstance(found, (ArrayType, StructType)):
-        raise DataError(f"stream {name!r} is of type {found.simpleString()}", "a column of names")
     names = F.array(*(F.lit(stream) for stream in query.streams))
     place = F.array_position(names, column) - F.lit(1)
     shown = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("NULL"))
-    told = F.concat(F.lit(f"{UNKNOWN}: "), shown, F.lit(f" is none of {', '.join(query.streams)}"))
-    wrong = F.raise_error(told).cast("bigint")
-    return F.when(place >= F.lit(0), place).otherwise(wrong).cast("int")
+    known = ", ".join(query.streams)
+    error = F.raise_error(F.concat(F.lit(f"{UNKNOWN}: "), shown, F.lit(f" is none of {known}")))
+    return F.when(place >= F.lit(0), place).otherwise(error.cast("bigint")).cast("int")
 
 
 def _bounded(value: Column, stream: Column, query: TopKIncomplete) -> tuple[Column, Column]:
@@ -164,15 +445,15 @@ def _bounded(value: Column, stream: Column, query: TopKIncomplete) -> tuple[Colu
     sound = value.isNotNull() & ~F.isnan(value)
     beyond = F.coalesce(sound & ((value < low) | (value > high)), F.lit(False))
     if query.outside == "clip":
-        kept = F.greatest(low, F.least(high, value))
-        return F.when(sound, kept).otherwise(value), beyond
+        clipped = F.greatest(low, F.least(high, value))
+        return F.when(sound, clipped).otherwise(value), beyond
     names = F.array(*(F.lit(name) for name in query.streams))
-    told = F.concat(
+    error = F.raise_error(F.concat(
         F.lit(f"{OUTSIDE}: "), value.cast("string"),
         F.lit(" in stream '"), F.get(names, stream),
         F.lit("' is not from "), low.cast("string"), F.lit(" to "), high.cast("string"),
-    )  # fmt: skip
-    return F.when(beyond, F.raise_error(told).cast("double")).otherwise(value), F.lit(False)
+    ))  # fmt: skip
+    return F.when(beyond, error.cast("double")).otherwise(value), F.lit(False)
 
 
 def _of_stream(bounds: list[float], stream: Column) -> Column:

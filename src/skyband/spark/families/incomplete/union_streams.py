@@ -3,84 +3,81 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
-from skyband.spark.families.incomplete.options import IncompleteAsked
-from skyband.spark.panes import quoted
-from skyband.spark.plan import column_names, score_of
+from skyband.spark.columns import column_names, quoted
+from skyband.spark.plan import score_column
+
+if TYPE_CHECKING:
+    from skyband.spark.families.incomplete.plan import IncompleteOptions
 
 VALUE = "_sky_value"
 NAME = "_sky_name"
 
 
-def united(frames: Mapping[str, DataFrame], asked: IncompleteAsked) -> DataFrame:
-    """One DataFrame of several, each a stream of its own; raises before any row is read."""
-    if asked.stream is not None:
+def union_streams(frames: Mapping[str, DataFrame], options: IncompleteOptions) -> DataFrame:
+    """One DataFrame of several, each a stream of its own; raises before any row is read.
+
+    Its columns are those that the query needs, the value, and the name of a row's stream.
+    """
+    streams = options.streams or ()
+    if options.stream is not None:
         raise QueryError(
-            f"stream is {asked.stream!r} with a DataFrame per stream",
+            f"stream is {options.stream!r} with a DataFrame per stream",
             "no stream column: streams are named by the mapping",
             "leave stream out",
         )
-    if set(frames) != set(asked.streams) or not frames:
+    if set(frames) != set(streams) or not frames:
         raise QueryError(
             f"DataFrames of {', '.join(map(str, frames)) or 'no stream'}",
-            f"one for each of {', '.join(map(str, asked.streams))}",
+            f"one for each of {', '.join(map(str, streams))}",
             "leave streams out to take those of the mapping",
         )
-    parts = [_part(name, frames[name], asked) for name in asked.streams]
-    if len({part.isStreaming for part in parts}) > 1:
+    parts = {name: _part(name, frames[name], options) for name in streams}
+    if len({part.isStreaming for part in parts.values()}) > 1:
         raise QueryError(
             "streaming and batch DataFrames together", "all of one kind", "read all with readStream"
         )
-    _check_types(dict(zip(asked.streams, parts, strict=True)))
-    return reduce(DataFrame.unionByName, parts)
+    _check_types(parts)
+    return reduce(DataFrame.unionByName, parts.values())
 
 
-def _part(name: str, df: Any, asked: IncompleteAsked) -> DataFrame:
+def _part(name: str, df: Any, options: IncompleteOptions) -> DataFrame:
     """What a query needs of one stream, and its name."""
     if not isinstance(df, DataFrame):
         raise QueryError(f"stream {name!r} is {type(df).__name__}", "a Spark DataFrame")
+    needed = ("id", "time", "sequence", "partition_by", "deduplicate_by")
     try:
         schema = df.schema
-        wanted = [
-            *column_names(schema, asked.id, "id"),
-            *column_names(schema, asked.time, "time"),
-            *column_names(schema, asked.sequence, "sequence"),
-            *column_names(schema, asked.partition_by, "partition_by"),
-            *column_names(schema, asked.deduplicate_by, "deduplicate_by"),
+        names = [
+            column
+            for option in needed
+            for column in column_names(schema, getattr(options, option), option)
         ]
-        value = score_of(df, asked.value, "value")
+        value = score_column(df, options.value, "value")
     except (QueryError, DataError) as error:
-        told = f"stream {name!r}: {error.found}"
-        raise type(error)(told, error.expected, error.fix) from None
-    columns = [F.col(quoted(one)) for one in dict.fromkeys(wanted)]
+        problem = f"stream {name!r}: {error.found}"
+        raise type(error)(problem, error.expected, error.fix) from None
+    columns = [F.col(quoted(column)) for column in dict.fromkeys(names)]
     return df.select(*columns, value.alias(VALUE), F.lit(name).alias(NAME))
-
-
-def as_united(asked: IncompleteAsked) -> IncompleteAsked:
-    """The same question of the DataFrame that :func:`united` makes."""
-    return replace(asked, stream=NAME, value=VALUE)
 
 
 def _check_types(parts: Mapping[str, DataFrame]) -> None:
     """Columns that one stream calls a number must not be texts in another."""
-    first, *others = parts.items()
+    (first, expected), *others = parts.items()
     for name, part in others:
-        for field in first[1].schema.fields:
-            found = next(
-                (f.dataType for f in part.schema.fields if f.name.lower() == field.name.lower()),
-                None,
-            )
-            if found != field.dataType:
-                told = "is missing" if found is None else f"is {found.simpleString()}"
+        types = {field.name.lower(): field.dataType for field in reversed(part.schema.fields)}
+        for field in expected.schema.fields:
+            type = types.get(field.name.lower())
+            if type != field.dataType:
+                problem = "is missing" if type is None else f"is {type.simpleString()}"
                 raise DataError(
-                    f"column {field.name!r} of stream {name!r} {told}",
-                    f"{field.dataType.simpleString()}, as in stream {first[0]!r}",
+                    f"column {field.name!r} of stream {name!r} {problem}",
+                    f"{field.dataType.simpleString()}, as in stream {first!r}",
                     "cast it before",
                 )

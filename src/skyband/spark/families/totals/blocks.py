@@ -1,79 +1,105 @@
-"""Partials of a task as blocks: the rows of a shard and a pane together, as bytes.
+"""Partial sums of a task as blocks: the rows of a shard and a pane together, as bytes.
 
-So Python handles panes, not rows: neither the shuffle to the shards nor their processor sees one.
+So Python handles panes, not rows: neither the shuffle to the shards nor their state sees one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from skyband.order import Ints
+from skyband.spark.axis import PaneGrid
+from skyband.spark.columns import POSITION
+from skyband.spark.families.totals.sums import PartialSums
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK = "block"
-_TOGETHER = 1_000_000  # partials that become blocks at once
 
 
 @dataclass(frozen=True)
-class Cut:
-    """What a task has to know to make blocks: the columns that tell shards apart."""
+class PaneBlockWriter:
+    """Makes blocks of partial sums; ``groups`` are the columns that tell shards apart."""
 
-    names: tuple[str, ...]
+    groups: tuple[str, ...]
+
+    together: ClassVar[int] = 1_000_000  # rows that become blocks at once
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The blocks of a task's partials."""
+        """The blocks of a task's rows: groups, pane, bytes."""
+        import pyarrow as pa
 
-        held: list[pa.RecordBatch] = []
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
         for batch in batches:
-            held.append(batch)
-            if sum(part.num_rows for part in held) >= _TOGETHER:
-                yield self.cut(_joined(held))
-                held = []
-        if sum(part.num_rows for part in held):
-            yield self.cut(_joined(held))
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= self.together:
+                yield from self.of_rows(pa.Table.from_batches(waiting))
+                waiting, rows = [], 0
+        if rows:
+            yield from self.of_rows(pa.Table.from_batches(waiting))
 
-    def cut(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Blocks of partials, which begin with what tells shards apart, and the pane."""
+    def of_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Blocks of partial sums, behind groups and pane."""
+        (sums,) = rows.combine_chunks().to_batches()
+        yield self.write(sums)
+
+    def write(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Cut partial sums, behind groups and pane, into blocks."""
         import pyarrow as pa
 
         from skyband.spark.families.totals.keys import codes
 
-        groups = rows.columns[: len(self.names) + 1]
-        code = codes(groups, rows.num_rows)
+        width = len(self.groups) + 1
+        groups = sums.columns[:width]
+        code = codes(groups, sums.num_rows)
         order = np.argsort(code, kind="stable")
         first = np.flatnonzero(np.diff(code[order], prepend=-1))
         ends = np.append(first[1:], len(order))
-        inside = rows.select(rows.schema.names[len(self.names) + 1 :]).take(pa.array(order))
+        inside = sums.select(sums.schema.names[width:]).take(pa.array(order))
         cuts = zip(first.tolist(), ends.tolist(), strict=True)
         blocks = [packed(inside.slice(low, high - low)) for low, high in cuts]
         places = pa.array(order[first])
-        return self._told([column.take(places) for column in groups], blocks)
+        return self._record_batch([column.take(places) for column in groups], blocks)
 
-    def empty(self, names: list[Any], pane: Ints) -> pa.RecordBatch:
-        """What is told of panes without partials."""
+    def _record_batch(self, groups: list[Any], blocks: Sequence[bytes | None]) -> pa.RecordBatch:
         import pyarrow as pa
 
-        return self._told([*names, pa.array(pane)], [None] * len(pane))
+        names = [*self.groups, "pane", BLOCK]
+        return pa.RecordBatch.from_arrays([*groups, pa.array(blocks, pa.binary())], names)
 
-    def _told(self, groups: list[Any], blocks: Sequence[bytes | None]) -> pa.RecordBatch:
+
+@dataclass(frozen=True)
+class PaneAdder(PaneBlockWriter):
+    """Adds up rows by key and pane, and makes blocks of their partial sums."""
+
+    sums: PartialSums
+    grid: PaneGrid
+
+    together: ClassVar[int] = 250_000
+
+    def of_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Blocks of rows, and an empty one of the newest row that adds to nothing, if any."""
         import pyarrow as pa
+        import pyarrow.compute as pc
 
-        return pa.RecordBatch.from_arrays(
-            [*groups, pa.array(blocks, pa.binary())], [*self.names, "pane", BLOCK]
-        )
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    (found,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    return found
+        ranked = pc.is_valid(rows[self.sums.value])
+        others = rows.filter(pc.invert(ranked))
+        if others.num_rows:  # it moves the watermark all the same
+            newest = others.take([int(np.argmax(others[POSITION].to_numpy()))])
+            pane = pa.array(self.grid.pane(newest[POSITION].to_numpy()))
+            groups = [newest[name].combine_chunks() for name in self.groups]
+            yield self._record_batch([*groups, pane], [None])
+            rows = rows.filter(ranked)
+        if rows.num_rows:
+            (batch,) = rows.combine_chunks().to_batches()
+            panes = self.grid.pane(batch.column(POSITION).to_numpy())
+            yield self.write(self.sums.add_arrow(batch, self.groups, panes))
 
 
 def packed(batch: pa.RecordBatch) -> bytes:
@@ -81,7 +107,7 @@ def packed(batch: pa.RecordBatch) -> bytes:
     import pyarrow as pa
 
     # a slice would be written with all of its texts
-    own = pa.RecordBatch.from_arrays(
+    alone = pa.RecordBatch.from_arrays(
         [pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema
     )
-    return bytes(own.serialize())
+    return bytes(alone.serialize())

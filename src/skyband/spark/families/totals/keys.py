@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,35 +12,32 @@ from skyband.errors import DataError
 from skyband.order import Ints
 from skyband.spark.state.candidates import Column
 
-if TYPE_CHECKING:
-    Array = pa.Array
-
 _NULL = -(1 << 63)
 
 
 def flat(columns: list[Any]) -> list[Any]:
     """The same columns, of which structs are taken apart."""
-    found: list[Any] = []
+    plain: list[Any] = []
     for column in columns:
         if pa.types.is_struct(column.type):
-            found += [pc.is_valid(column), *flat(column.flatten())]
+            plain += [pc.is_valid(column), *flat(column.flatten())]
         else:
-            found.append(column)
-    return found
+            plain.append(column)
+    return plain
 
 
 def codes(columns: list[Any], rows: int) -> Ints:
     """Numbers from 0 on, by first appearance, that are equal where all columns are."""
-    found = np.zeros(rows, np.int64)
+    combined = np.zeros(rows, np.int64)
     for at, column in enumerate(flat(columns)):
-        code = column.dictionary_encode(null_encoding="encode").indices
-        own = code.to_numpy(zero_copy_only=False).astype(np.int64)
+        indices = column.dictionary_encode(null_encoding="encode").indices
+        code = indices.to_numpy(zero_copy_only=False).astype(np.int64)
         if at == 0:
-            found = own
+            combined = code
         else:  # two numbers below 2**31 make one that is dense again
-            both = pa.array((found << 31) + own).dictionary_encode().indices
-            found = both.to_numpy(zero_copy_only=False).astype(np.int64)
-    return found
+            both = pa.array((combined << 31) + code).dictionary_encode().indices
+            combined = both.to_numpy(zero_copy_only=False).astype(np.int64)
+    return combined
 
 
 def in_order(at: Ints, columns: list[Any]) -> Ints:
@@ -51,11 +48,11 @@ def in_order(at: Ints, columns: list[Any]) -> Ints:
         return order
     tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
     rows = order[tied]
-    few = [pa.array(at[rows])]
+    order_by = [pa.array(at[rows])]
     for column in flat(columns):
-        own = column.take(pa.array(rows))
-        few += [pc.is_valid(own), _sortable(own)] if own.null_count else [_sortable(own)]
-    table = pa.Table.from_arrays(few, [str(i) for i in range(len(few))])
+        part = column.take(pa.array(rows))
+        order_by += [pc.is_valid(part), _sortable(part)] if part.null_count else [_sortable(part)]
+    table = pa.Table.from_arrays(order_by, [str(i) for i in range(len(order_by))])
     by: Any = [(name, "ascending") for name in table.column_names]
     inside = pc.sort_indices(table, sort_keys=by)
     order[tied] = rows[inside.to_numpy()]
@@ -73,7 +70,7 @@ def _sortable(column: Any) -> Any:
     return pa.array(place, mask=null)
 
 
-class Numbers:
+class IdEncoder:
     """Maintains the number of each key that may still be reported; the engine knows no other.
 
     A key of one whole number is its own number. Others get the next number, and are kept as Arrow
@@ -103,12 +100,12 @@ class Numbers:
             return self._itself(columns[0])
         rows = len(columns[0])
         both = [
-            pa.concat_arrays([*known.chunks, column])
-            for known, column in zip(self._known.columns, columns, strict=True)
+            pa.concat_arrays([*before.chunks, column])
+            for before, column in zip(self._known.columns, columns, strict=True)
         ]
-        held = len(self._number)
-        code = codes(both, held + rows)[held:]
-        fresh = code >= held
+        known = len(self._number)
+        code = codes(both, known + rows)[known:]
+        fresh = code >= known
         # codes go by first appearance: those of new keys follow those of known ones
         firsts = np.flatnonzero(fresh)[np.unique(code[fresh], return_index=True)[1]]
         if len(firsts):
@@ -118,8 +115,8 @@ class Numbers:
             given = np.arange(self._next, self._next + len(firsts), dtype=np.int64)
             self._number = np.concatenate([self._number, given])
             self._next += len(firsts)
-        found: Ints = self._number[code]
-        return found
+        numbers: Ints = self._number[code]
+        return numbers
 
     def _itself(self, column: Any) -> Ints:
         null = column.null_count > 0

@@ -1,14 +1,16 @@
-"""A query for totals on a DataFrame, checked against its columns before anything runs."""
+"""The k keys of each window whose rows add up to the most."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    BinaryType,
     ByteType,
     DataType,
     DecimalType,
@@ -17,65 +19,89 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     ShortType,
+    StringType,
+    StructField,
+    StructType,
 )
 
-from skyband.durations import Duration
-from skyband.errors import DataError, QueryError
-from skyband.spark.columns import groupable
-from skyband.spark.families.totals.aggregate import aggregate, of_text
-from skyband.spark.options import Asked, Names, like_one
-from skyband.spark.plan import Question, first_line, question, require_frame
+from skyband.errors import QueryError
+from skyband.spark.columns import (
+    LABEL,
+    POSITION,
+    Names,
+    column_names,
+    require_frame,
+    schema_of,
+)
+from skyband.spark.explain import Lines, pane_lines, panes_of
+from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, PaneBlockWriter
+from skyband.spark.families.totals.state import TotalsSpec
+from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
+from skyband.spark.jobs.queries import JobQuery, SafeText
+from skyband.spark.jobs.queries import Names as JobNames
+from skyband.spark.options import WindowOptions, check_shards, usual_shards
+from skyband.spark.panes import pane_number, settled, watermarked
+from skyband.spark.plan import (
+    Family,
+    WindowPlan,
+    check_k,
+    first_line,
+    resolve_base,
+    score_column,
+    warn_of_errors,
+)
 from skyband.spark.sessions import FAILURES
-from skyband.spark.shards import check_shards, shuffle_partitions, usual_shards
-from skyband.totals.aggregate import Aggregate
+from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.shards import merged, shard_groups, spread
+from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
-from skyband.windows import CountWindow
+from skyband.windows import CountWindow, TimeWindow
+
+__all__ = ["FAMILY", "TotalsOptions", "TotalsPlan", "TotalsQuery", "refuse_aggregate"]
 
 _LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
+_TEXT = 24  # assumed bytes of a text
+_ADDED = {
+    "rows": "rows, counted",
+    "extremes": "the largest or least value of each",
+    "ints": "whole numbers, whose sums are exact",
+    "longs": "whole numbers in two parts, whose sums are exact",
+    "doubles": "doubles cut into whole numbers, so that sums are exact in any order",
+}
 
-Held = Literal["rows", "extremes", "ints", "longs", "doubles"]
-"""What a pane holds of a key: rows, the largest or least value, or a sum of such numbers."""
 
-
-@dataclass(frozen=True)
-class TotalsAsked:
+@dataclass(frozen=True, kw_only=True)
+class TotalsOptions(WindowOptions):
     """What :func:`skyband.spark.top_k` was asked, as it was written, with ``key``."""
 
-    k: int
     by: str | Column
     key: Names
-    window: Any
-    time: str | None = None
-    slide: Any = None
-    offset: Any = None
-    sequence: str | None = None
-    partition_by: Names | None = None
     id: Names | None = None
     keep: Names | None = None
-    emit: str = "all"
-    delay: Any = None
-    skew: Duration | None = "1 hour"
-    deduplicate_by: Names | None = None
-    algorithm: str = "auto"
-    full: bool = False
-    drain: str | None = None
     shards: int | None = None
 
     def query(self) -> TopKTotals:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
-        model = self.like_one("score").query()
-        self._check_options()
-        if isinstance(model.window, CountWindow):
+        window = self.parsed_window()
+        query = TopKTotals(self.k, "sum", window, self.emit)  # type: ignore[arg-type]
+        self.check()
+        if isinstance(window, CountWindow):
             raise QueryError(
                 "windows that count rows with key=",
                 "windows of time",
                 "write window='1 hour', slide='1 minute', time='ts'",
             )
+        if self.algorithm != "auto":
+            raise QueryError(
+                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
+                "'auto': only count windows by arrival run one of the local engine's",
+                "leave algorithm out",
+            )
+        self._check_key()
         # what a Column asks for, only Spark can tell
-        by = of_text(self.by).by if isinstance(self.by, str) else "sum"
-        return TopKTotals(self.k, by, model.window, model.emit)
+        return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
 
-    def _check_options(self) -> None:
+    def _check_key(self) -> None:
         if not isinstance(self.key, (str, list, tuple)) or not self.key:
             raise QueryError(f"key is {self.key!r}", "one column or several", "write key='client'")
         for name in ("id", "keep"):
@@ -93,83 +119,232 @@ class TotalsAsked:
                 "leave emit out, or write shards=1",
             )
 
-    def like_one(self, by: str | Column) -> Asked:
-        """The same as a query by one score, whose rows carry their key."""
-        return like_one(self, by, id=self.key, keep=self.key)
-
 
 @dataclass(frozen=True)
-class TotalsQuestion(Question):
-    """A query that fits a DataFrame; what is kept of a row is its key.
+class TotalsPlan(WindowPlan):
+    """A query for totals; what a row carries is its key.
 
-    ``held`` says what a pane holds of a key, ``exact`` is the value as the column has it, for sums
-    of whole numbers, in units of ``10**-scale``.
+    ``exact`` is the value as the column has it, for sums of whole numbers, in units of
+    ``10**-scale``.
     """
 
-    query: TopKTotals  # type: ignore[assignment]
-    told: Aggregate
-    held: Held
+    aggregate: Aggregate
+    accumulator: Accumulator
     exact: Column | None
     scale: int
     shards: int
-    partitions: int
 
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as plain values: see the manifest."""
-        found = super().description()
-        found["score"] = str(self.told)
-        key = [column.name for column in self.kept]
-        return {**found, "totals": key, "held": self.held, "shards": self.shards}
+    family: ClassVar[str] = "totals"
+
+    @property
+    def sums(self) -> PartialSums:
+        """How values are added up by key and pane."""
+        return PartialSums(self.accumulator, self.query.by, self.base.types)
+
+    @property
+    def extras(self) -> tuple[Column, ...]:
+        """The whole number that is summed, if values are such."""
+        return () if self.exact is None else (self.exact.alias(EXACT),)
+
+    def project(self, rows: DataFrame) -> DataFrame:
+        """Make keys equal where Spark's groups are: there is one zero, and one NaN."""
+        for name, column in zip(self.base.column_names, self.base.columns, strict=True):
+            if isinstance(column.type, (DoubleType, FloatType)):
+                one_nan = F.nanvl(F.col(name), F.lit(float("nan")).cast(column.type))
+                rows = rows.withColumn(name, one_nan + F.lit(0.0).cast(column.type))
+        return rows
+
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Add up the rows of each key, pane and shard; the partial sums of a pane are blocks."""
+        rows = spread(rows, self.base, self.shards)
+        if rows.isStreaming and not self.base.deduplicate_by:
+            return self._added_by_tasks(rows)
+        return self._added_by_spark(rows)
+
+    def _added_by_tasks(self, rows: DataFrame) -> DataFrame:
+        """Panes of a stream: added up by its tasks, closed by the watermark."""
+        groups, sums, grid = shard_groups(self.base), self.sums, self.grid
+        values = rows.select(*groups, *sums.key, POSITION, sums.value)
+        blocks = _written(values, PaneAdder(tuple(groups), sums, grid))
+        blocks = blocks.withColumn(LABEL, grid.label_of_pane_sql(F.col("pane")))
+        panes = watermarked(blocks, self.base, grid.slide).groupBy(*groups, LABEL, "pane")
+        whole = panes.agg(F.collect_list(BLOCK).alias(BLOCK)).filter(F.size(BLOCK) > 0)
+        return whole.select(*groups, "pane", BLOCK)
+
+    def _added_by_spark(self, rows: DataFrame) -> DataFrame:
+        """Panes of a batch, or of a stream whose rows count once by what tells them apart."""
+        groups = shard_groups(self.base)
+        rows = settled(rows, self.base, self.grid)
+        sums = self.sums.add_sql(rows, groups, pane_number(rows, self))
+        blocks = _written(sums, PaneBlockWriter(tuple(groups)))
+        return blocks.withColumn(BLOCK, F.array(BLOCK))
+
+    def state(self) -> StateSpec:
+        """Keep the panes of each shard."""
+        window = self.query.window
+        assert isinstance(window, TimeWindow), "totals have windows of time"
+        return TotalsSpec(
+            tuple(shard_groups(self.base)),
+            self.base.axis,
+            self.grid,
+            replace(self.query, window=replace(window, unit="tick")),
+            self.sums,
+            self.scale,
+            self.shards > 1,
+            self.digest,
+        )
+
+    def merge(self, answers: DataFrame) -> DataFrame:
+        """Make one ranking of those of several shards."""
+        return merged(answers, self.base, self.shards, self.query.k, self.base.types)
+
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on."""
+        return {
+            **super().describe(),
+            "totals": [column.name for column in self.base.columns],
+            "held": self.accumulator,
+            "shards": self.shards,
+        }
+
+    @property
+    def missing(self) -> str:
+        """What rows lack that are not ranked, in words."""
+        return self.aggregate.value or "score"
+
+    def explain_lines(self) -> Lines:
+        """Say who adds up, what is kept, and what a slide costs."""
+        shards, k, each = self.shards, self.query.k, self.base.each
+        key = " and ".join(column.name for column in self.base.columns)
+        many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
+        lines = [
+            *pane_lines(self),
+            ("total", f"{self.aggregate} of each {key}{each}: {_ADDED[self.accumulator]}"),
+            ("before the shuffle", f"each task adds up its rows of a {key} and pane"),
+            ("path", f"{many}: each {key} is in one of them"),
+            ("", "a slide costs the pane that comes and the one that goes, not the window"),
+            ("state", f"each {key} of each pane of the window, about {self._key_bytes} bytes;"),
+            ("", "a pane is written once; workers remember the totals, or add panes up again"),
+        ]
+        if shards > 1:
+            lines.append(
+                ("ranking", f"the {k:,} best of each shard, merged; no task sees all keys")
+            )
+        return lines
+
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan, by name; how many keys there are, only the stream knows."""
+        return {
+            "path": "shards",
+            "total": str(self.aggregate),
+            "slide": self.query.window.slide,
+            "panes_per_window": panes_of(self).per_window,
+            "shards": self.shards,
+            "bytes_per_key_and_pane": self._key_bytes,
+        }
+
+    @property
+    def _key_bytes(self) -> int:
+        texts = (StringType, BinaryType)
+        fields = self.sums.schema.fields
+        return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
 
 
-def totals_question(df: DataFrame, asked: TotalsAsked) -> TotalsQuestion:
-    """Check a query against a DataFrame; raises before any row is read."""
-    model = asked.query()
-    require_frame(df)
-    told = aggregate(df, asked.by)
-    value = _value(df, told)
-    base = question(df, asked.like_one(value))
-    _check_key(base, asked)
-    held, exact, scale = _held(df, told)
-    partitions = shuffle_partitions(df.sparkSession)
-    shards = asked.shards or (1 if base.keys else usual_shards(partitions))
-    fields: Mapping[str, Any] = {**vars(base), "query": replace(model, by=told.by)}
-    return TotalsQuestion(
-        **fields,
-        told=told,
-        held=held,
-        exact=exact,
-        scale=scale,
-        shards=shards,
-        partitions=partitions,
-    )
+def _written(rows: DataFrame, writer: PaneBlockWriter) -> DataFrame:
+    """Blocks: what tells shards apart, the pane, and its bytes."""
+    groups = [StructField(name, rows.schema[name].dataType) for name in writer.groups]
+    block = [StructField("pane", LongType()), StructField(BLOCK, BinaryType())]
+    return rows.mapInArrow(writer.blocks, StructType([*groups, *block]))
 
 
-def _check_key(base: Question, asked: TotalsAsked) -> None:
-    names = [asked.key] if isinstance(asked.key, str) else list(asked.key)
-    if len(base.kept) < len({name.lower() for name in names}):
+class TotalsQuery(JobQuery):
+    """What :func:`skyband.spark.top_k` is asked with ``key``, in a job file."""
+
+    k: int = Field(description="a whole number, such as 10")
+    by: str = Field(description="a sum, count, max, min or avg, such as sum(bytes)")
+    key: JobNames = Field(description="the column, or the columns, by which rows are added up")
+    window: str = Field(description="a duration, such as 1 hour")
+    slide: str | None = Field(default=None, description="a duration, such as 1 minute")
+    offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
+    delay: str | None = Field(default=None, description="a duration, such as 10 seconds")
+    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    shards: int | None = Field(default=None, description="a whole number, such as 8")
+
+    def options(
+        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
+    ) -> TotalsOptions:
+        """The options that are asked for."""
+        aggregate = of_text(self.by)
+        if aggregate.value is not None:
+            aggregate = aggregate._replace(value=safe(aggregate.value))
+        return TotalsOptions(**self.fields(by=str(aggregate), drain=drain))
+
+    def words(self) -> str:
+        """The query in words."""
+        key = [self.key] if isinstance(self.key, str) else self.key
+        return f"{self.options(str).query()}: {self.by} of each {' and '.join(key)}"
+
+
+class TotalsFamily(Family):
+    """Keys by the totals of their rows."""
+
+    name: ClassVar[str] = "totals"
+    job_query: ClassVar[type[JobQuery]] = TotalsQuery
+    marker: ClassVar[str | None] = "key"
+
+    def resolve(self, df: DataFrame, options: TotalsOptions) -> TotalsPlan:
+        """Check a query against a DataFrame; raises before any row is read."""
+        query = options.query()
+        require_frame(df)
+        aggregate = aggregate_of(df, options.by)
+        value = _value(df, aggregate)
+        check_k(query.k)
+        score = score_column(df, value)
+        _check_key(df, options)
+        base = resolve_base(
+            df,
+            options,
+            query.window,
+            carry=options.key,
+            carry_option="key",
+            id=options.key,
+            id_option="key",
+        )
+        accumulator, exact, scale = _accumulator(df, aggregate)
+        return TotalsPlan(
+            base,
+            replace(query, by=aggregate.by),
+            score,
+            str(aggregate),
+            options.algorithm,
+            aggregate,
+            accumulator,
+            exact,
+            scale,
+            options.shards or (1 if base.keys else usual_shards(base.partitions)),
+        )
+
+
+def _check_key(df: DataFrame, options: TotalsOptions) -> None:
+    schema = schema_of(df)
+    key = column_names(schema, options.key, "key")
+    if not set(key).isdisjoint(column_names(schema, options.partition_by, "partition_by")):
         raise QueryError(
-            f"key is {asked.key!r}, partly in partition_by",
+            f"key is {options.key!r}, partly in partition_by",
             "a key within each partition",
             "leave it out of one of them",
         )
-    for column in base.kept:
-        if not groupable(column.type):
-            raise DataError(
-                f"key {column.name!r} is of type {column.type.simpleString()}",
-                "columns of plain types, and structs of numbers and texts",
-                f"use one of its parts, or to_json({column.name})",
-            )
 
 
-def _value(df: DataFrame, told: Aggregate) -> str | Column:
+def _value(df: DataFrame, aggregate: Aggregate) -> str | Column:
     """What the rows are checked and counted by: a number for each row that adds to a total."""
-    if told.value is None:
+    if aggregate.value is None:
         return F.lit(1)
-    if told.by != "count":
-        return told.value
-    column = F.expr(told.value)
-    type = _type(df, told.value)
+    if aggregate.by != "count":
+        return aggregate.value
+    column = F.expr(aggregate.value)
+    type = _type(df, aggregate.value)
+    warn_of_errors(df, aggregate.value)
     nothing = F.lit(None).cast("double")
     if isinstance(type, (DoubleType, FloatType)):
         nan = F.when(F.isnan(column), F.lit(float("nan")))
@@ -177,19 +352,19 @@ def _value(df: DataFrame, told: Aggregate) -> str | Column:
     return F.when(column.isNull(), nothing).otherwise(F.lit(1.0))
 
 
-def _held(df: DataFrame, told: Aggregate) -> tuple[Held, Column | None, int]:
+def _accumulator(df: DataFrame, aggregate: Aggregate) -> tuple[Accumulator, Column | None, int]:
     """What a pane holds of a key, and the whole numbers that are summed, if they are."""
-    if told.by == "count":
+    if aggregate.by == "count":
         return "rows", None, 0
-    if told.by in ("max", "min"):
+    if aggregate.by in ("max", "min"):
         return "extremes", None, 0
-    assert told.value is not None
-    column, type = F.expr(told.value), _type(df, told.value)
+    assert aggregate.value is not None
+    column, type = F.expr(aggregate.value), _type(df, aggregate.value)
     if isinstance(type, (ByteType, ShortType, IntegerType)):
         return "ints", column.cast("bigint"), 0
     if isinstance(type, LongType):
         return "longs", column, 0
-    if isinstance(type, DecimalType) and type.precision <= _LONG_DIGITS and told.by == "sum":
+    if isinstance(type, DecimalType) and type.precision <= _LONG_DIGITS and aggregate.by == "sum":
         whole = column * F.lit(10**type.scale).cast("decimal(19,0)")
         return "longs", whole.cast("bigint"), type.scale
     return "doubles", None, 0
@@ -201,5 +376,75 @@ def _type(df: DataFrame, value: str) -> DataType:
     except FAILURES as error:
         raise QueryError(
             f"by {value!r} cannot be evaluated: {first_line(error)}",
-            f"an expression over {', '.join(df.columns)}",
+            f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
+
+
+FAMILY = TotalsFamily()
+
+
+_DECIMAL = re.compile(r"(?<![\w.`'])(\d+\.\d+(?:[eE][+-]?\d+)?)(?![\w.`'])")
+
+
+def aggregate_of(df: DataFrame, by: str | Column) -> Aggregate:
+    """The aggregate that ``by`` asks for; raises before any row is read."""
+    return _of_column(df, by) if isinstance(by, Column) else of_text(by)
+
+
+def of_text(by: str) -> Aggregate:
+    """The aggregate that SQL text asks for; raises if it is something else."""
+    aggregate = parsed(by) if isinstance(by, str) else None
+    if aggregate is None:
+        raise QueryError(f"by is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
+    return aggregate
+
+
+def refuse_aggregate(by: object) -> None:
+    """Raise if rows are to be ranked one by one by what is an aggregate."""
+    text = by if isinstance(by, str) else _words(by)
+    if parsed(text) is not None:
+        raise QueryError(
+            f"by is {text}, an aggregate, without key=",
+            "a score for each row, or the column whose rows are added up",
+            "write key='client'",
+        )
+
+
+def _of_column(df: DataFrame, by: Column) -> Aggregate:
+    try:
+        result = df.agg(by)
+        spelled = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
+    except FAILURES:
+        raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
+    spelled, refused = _unnamed(spelled), False
+    for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(_words(by))):
+        aggregate = parsed(text)
+        refused = refused or aggregate is None
+        if aggregate is not None and _same(df, result, text):
+            return aggregate
+    if refused:
+        raise QueryError(f"by is {spelled} with key=", EXPECTED, "write by=F.sum('bytes')")
+    raise QueryError(
+        f"by is {spelled}, a Column whose words Spark does not read back as they were",
+        "an aggregate that can be taken apart",
+        "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
+        "value as a column first",
+    )
+
+
+def _words(by: object) -> str:
+    """A Column as it was written, if it was written as SQL text."""
+    return str(by).removeprefix("Column<'").removesuffix("'>")
+
+
+def _unnamed(text: str) -> str:
+    """An expression without the name that ``alias`` gave it."""
+    whole, _, name = text.rpartition(" AS ")
+    return whole if whole and parsed(text) is None and ")" not in name else text
+
+
+def _same(df: DataFrame, result: DataFrame, text: str) -> bool:
+    try:
+        return bool(result.sameSemantics(df.agg(F.expr(text))))
+    except FAILURES:
+        return False

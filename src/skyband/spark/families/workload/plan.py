@@ -1,45 +1,62 @@
-"""A workload on a DataFrame, checked against its columns before anything runs."""
+"""Many queries over one stream, answered in one pass.
+
+One aggregation inside the JVM serves all queries: of a pane no more rows can win than the largest
+k. Where queries rank by several scores, the same pass finds the best by each. A processor hands
+over each row once, however many rankings it is in; rankings become rows inside the JVM.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from os import PathLike
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from pyspark.sql import Column, DataFrame
+from pydantic import Field, PrivateAttr
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 
-from skyband.durations import Duration
-from skyband.errors import QueryError
-from skyband.spark.families.workload.boundaries import Boundaries, Era, step_of
-from skyband.spark.families.workload.manifest_codec import packed, plain_query
-from skyband.spark.families.workload.restart import Past
-from skyband.spark.options import Asked, Names
-from skyband.spark.plan import Question, names_score, question, score_of
+from skyband.errors import QueryError, SkybandError
+from skyband.query import TopK
+from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
+from skyband.spark.explain import PANE_PATH, Lines, row_bytes, size_of
+from skyband.spark.families.workload import restart
+from skyband.spark.families.workload.boundaries import (
+    PANE,
+    Boundaries,
+    Era,
+    placed_in_panes,
+    step_of,
+)
+from skyband.spark.families.workload.restart import earlier_runs, packed, plain_query, unpacked
+from skyband.spark.families.workload.state import WorkerQuery, WorkloadSpec
+from skyband.spark.jobs import queries as jobs
+from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText
+from skyband.spark.options import CommonOptions
+from skyband.spark.output import counted, key_columns, rank_column, unpacked_keys
+from skyband.spark.panes import deduplicated, watermarked
+from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
+from skyband.spark.state.processor import StateSpec
 from skyband.windows import TimeWindow
-from skyband.workload.queries import Workload
+from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
 """The result column that says which query a row answers."""
 
+_FILLING = 2  # panes that are being filled while rows come in order
 
-@dataclass(frozen=True)
-class SharedAsked:
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadOptions(CommonOptions):
     """What :func:`skyband.spark.top_k_workload` was asked, as it was written."""
 
     workload: Workload
-    time: str | None = None
-    sequence: str | None = None
-    partition_by: Names | None = None
     id: Names | None = None
     keep: Names | None = None
-    delay: Any = None
-    skew: Duration | None = "1 hour"
-    deduplicate_by: Names | None = None
-    drain: str | None = None
     checkpoint: str | PathLike[str] | None = None
 
     def check(self) -> None:
@@ -69,131 +86,392 @@ class SharedAsked:
                 "answered for one query at a time",
                 "write sequence='offset', or ask each query with top_k",
             )
-        self.like_one(self.workload.scores).query()
-
-    def like_one(self, scores: tuple[str, ...]) -> Asked:
-        """The same as one query, for all but its windows."""
-        workload = self.workload
-        window = workload.model.window
-        size: Any = window.size
-        slide: Any = window.slide
-        if isinstance(window, TimeWindow):
-            size, slide = timedelta(microseconds=size), timedelta(microseconds=slide)
-        by = sorted(scores, key=names_score, reverse=True)[0]
-        return Asked(
-            k=max(query.k for query in workload.queries.values()),
-            by=by,
-            window=size,
-            slide=slide,
-            time=self.time,
-            sequence=self.sequence,
-            partition_by=self.partition_by,
-            id=self.id,
-            keep=self.keep,
-            delay=self.delay,
-            skew=self.skew,
-            deduplicate_by=self.deduplicate_by,
-            drain=self.drain,
-        )
+        super().check()
 
 
 @dataclass(frozen=True)
-class SharedQuestion:
+class WorkloadPlan(Plan):
     """A workload that fits a DataFrame.
 
-    ``base`` is the same as one query, for all but its windows. ``largest`` is the largest k of the
-    queries by each of the ``scores``. ``since`` holds, for queries that joined a running job, the
-    place from which on their windows are complete. ``spread`` is how many milliseconds the
-    watermark of earlier runs was behind the labels, at most. ``goes_on`` is the revision of the
-    manifest that all this continues, 0 for a new job.
+    ``largest_k`` is the largest k of the queries by each score. ``complete_from`` holds, for
+    queries that joined a running job, the position from which on their windows are complete.
+    ``spread`` is how many milliseconds the watermark of earlier runs was behind the labels, at
+    most. ``goes_on`` is the revision of the manifest that all this continues, 0 for a new job.
     """
 
     workload: Workload
-    base: Question
-    scores: tuple[str, ...]
-    columns: tuple[Column, ...]
-    largest: tuple[int, ...]
+    score_texts: tuple[str, ...]
+    score_columns: tuple[Column, ...]
+    largest_k: tuple[int, ...]
     eras: tuple[Era, ...]
-    since: Mapping[str, int]
+    complete_from: Mapping[str, int]
     spread: int
     goes_on: int
 
-    @property
-    def per_ms(self) -> int:
-        """How many units of the windows a millisecond of Spark's watermark holds."""
-        return 1000 if self.base.timed else 1
+    family: ClassVar[str] = "workload"
 
     @property
-    def behind(self) -> int:
-        """Milliseconds by which the watermark follows the labels."""
-        return -(-(step_of(self.eras) + self.base.delay) // self.per_ms)
+    def scores(self) -> tuple[Column, ...]:
+        """The scores of all queries, each once."""
+        return self.score_columns
 
     @property
-    def digest(self) -> str:
-        """A short name for this workload among others."""
-        text = json.dumps(self.description(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:8]
+    def queries(self) -> list[TopK]:
+        """The queries, without their names."""
+        return list(self.workload.queries.values())
 
-    def description(self) -> dict[str, Any]:
-        """What a checkpoint depends on, as plain values: see the manifest.
+    def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
+        """Find the best rows of each pane: its keys, position, then columns by each score.
 
-        What may change while a job goes on is in ``workload``.
+        Where windows count rows, those that end at the last column or before are complete.
         """
-        one = self.base.description()
-        same = ("windows", "time", "delay", "keys", "order", "keep", "emit")
-        more = ("deduplicate_by", "drainable")
+        base, names = self.base, score_names(len(self.scores))
+        placed = placed_in_panes(rows, self.eras, POSITION)
+        rows = deduplicated(watermarked(placed, base, step_of(self.eras)), base)
+        aggregates: list[Column] = []
+        columns: list[Column] = []
+        ranked: dict[str, Column] = {}
+        for i, (score, k) in enumerate(zip(names, self.largest_k, strict=True)):
+            best = f"{BEST}_{i}"
+            order = F.struct(score, POSITION, *base.tie_names)
+            aggregates.append(F.max_by(F.struct(score, *base.column_names), order, k).alias(best))
+            ranked[best] = _with_score(best, score)
+            columns.append(F.col(best)[score].alias(f"scores_{i}"))
+            columns += [F.col(best)[name].alias(f"{name}_by_{i}") for name in base.column_names]
+        if base.axis.counts_rows:
+            aggregates.append(F.max(POSITION).alias(POSITION))
+            last = newest if newest is not None and base.keys else F.col(POSITION)
+            columns.append((last + F.lit(1)).alias("reached"))
+        groups = rows.groupBy(*base.key_names, LABEL, PANE).agg(*aggregates)
+        return groups.withColumns(ranked).select(
+            *base.key_names, F.col(PANE).alias("pane"), *columns
+        )
+
+    def state(self) -> StateSpec:
+        """Keep the candidates of each key, by each score."""
+        number = {score: i for i, score in enumerate(self.score_texts)}
+        queries = tuple(
+            WorkerQuery(name, query, number[self.workload.by[name]], self.complete_from.get(name))
+            for name, query in self.workload.queries.items()
+        )
+        base = self.base
+        return WorkloadSpec(
+            tuple(base.key_names), base.axis, PaneGrid(1, 1), queries, len(number), base.types
+        )
+
+    def output(self, answers: DataFrame) -> DataFrame:
+        """Make one row per rank: query, window, keys, rank, score, carried columns."""
+        base = self.base
+        nothing = F.lit(0).cast("bigint")
+        ranked = F.aggregate("rows", nothing, lambda sum, ranking: sum + F.size(ranking))
+        rows = counted(answers, self, F.sum(F.size("rows")), F.sum(ranked)).select(
+            *key_columns(base),
+            "scores",
+            *base.column_names,
+            F.inline(F.arrays_zip("queries", "starts", "ends", "rows")),
+        )
+        rows = rows.select("*", F.posexplode("rows").alias("place", "slot"))
+        slot = F.col("slot")
+        return rows.select(
+            F.col("queries").alias(QUERY),
+            base.axis.bounds_sql(F.col("starts"), F.col("ends")).alias("window"),
+            *unpacked_keys(base),
+            rank_column(F.col("place") + 1, self),
+            F.get("scores", slot).alias("score"),
+            *(
+                column.unpack(F.get(name, slot))
+                for name, column in zip(base.column_names, base.columns, strict=True)
+            ),
+        )
+
+    def describe(self) -> dict[str, Any]:
+        """Say what a checkpoint depends on; what may change from run to run is in ``workload``."""
+        behind = self.base.axis.watermark_delay(step_of(self.eras))
         return {
-            **{name: one[name] for name in (*same, *more)},
-            "scores": list(self.scores),
+            **self.describe_base(),
+            "scores": list(self.score_texts),
             "workload": {
                 "queries": {
-                    name: [*plain_query(query, self.workload.by[name]), self.since.get(name)]
+                    name: [
+                        *plain_query(query, self.workload.by[name]),
+                        self.complete_from.get(name),
+                    ]
                     for name, query in self.workload.queries.items()
                 },
                 "eras": [era.plain() for era in self.eras],
-                "largest": list(self.largest),
-                "spread": max(self.behind, self.spread),
+                "largest": list(self.largest_k),
+                "spread": max(behind, self.spread),
                 "goes_on": self.goes_on,
             },
         }
 
+    @property
     def metadata(self) -> dict[str, Any]:
-        """The description for a column, short: it goes into every file that a sink writes."""
-        found = self.description()
-        return {**found, "workload": packed(found["workload"]), "queries": len(self.workload)}
+        """The description, short: it goes into every file that a sink writes."""
+        description = self.describe()
+        workload = packed(description["workload"])
+        return {**description, "workload": workload, "queries": len(self.workload)}
+
+    @property
+    def boundaries(self) -> Boundaries:
+        """The panes that rows go into now."""
+        return self.eras[-1].boundaries
+
+    @property
+    def step(self) -> int:
+        """The most that a label lies after its row."""
+        return self.boundaries.step
+
+    @property
+    def _longest(self) -> int:
+        return max(query.window.size for query in self.queries)
+
+    def explain_lines(self) -> Lines:
+        """Say what the queries share, and what each for itself would keep."""
+        metrics, each = self.explain_metrics(), self.base.each
+        length = self.base.axis.length
+        together = metrics["candidates_per_key"]
+        apart = metrics["independent_candidates_per_key"]
+        names = f"{len(self.scores)} scores, in one pass: {', '.join(self.score_texts)}"
+        return [
+            ("panes", f"{self._pane_lengths()}, {metrics['panes_per_window']:,} in "
+                      f"{length(self._longest)}"),
+            ("path", PANE_PATH),
+            ("shared", f"one aggregation, with the largest k of {metrics['largest_k']:,}, and one "
+                       "processor per key"),
+            *([("", names)] if len(self.scores) > 1 else []),
+            ("algorithm", "mtopmerge: one ranked list for all queries, brought up to date in bulk"),
+            ("before the shuffle", f"at most {sum(self.largest_k):,} rows of each pane, key, task"),
+            ("windows", f"about {metrics['open_windows']:,} open at a time, of "
+                        f"{metrics['queries']:,} queries; {metrics['views']:,} different starts"),
+            ("candidates", f"about {together:,}{each}, of scores in random order"),
+            ("", f"each query for itself would keep {apart:,}: {apart / max(together, 1):,.1f} "
+                 f"times as many, and read every row {metrics['queries']:,} times"),
+            ("open panes", f"about {metrics['open_panes']}{each}"),
+            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
+                      f"{metrics['bytes_per_row']:,} bytes{each}: "
+                      f"{size_of(metrics['state_bytes_per_key'])}"
+                      + (", times the number of keys" if self.base.keys else "")),
+        ]  # fmt: skip
+
+    def _pane_lengths(self) -> str:
+        length, progressions = self.base.axis.length, self.boundaries.every
+        least = length(min(progression.slide for progression in progressions))
+        if len(progressions) == 1:
+            return f"{least} each"
+        return f"{least} at most, between all starts and ends ({len(progressions)} progressions)"
+
+    def explain_metrics(self) -> dict[str, Any]:
+        """Give the numbers of the plan, by name; rows are per key."""
+        by_score: dict[str, list[TopK]] = {score: [] for score in self.score_texts}
+        for name, query in self.workload.queries.items():
+            by_score[self.workload.by[name]].append(query)
+        candidates = sum(map(candidates_together, by_score.values()))
+        open_panes = _FILLING + math.ceil(self.base.axis.delay / self.step)
+        rows = candidates + sum(self.largest_k) * open_panes
+        panes, windows = panes_within(self.boundaries, self._longest), open_windows(self.queries)
+        return {
+            "path": "pane",
+            "queries": len(self.workload),
+            "scores": len(self.scores),
+            "largest_k": max(self.largest_k),
+            "panes_per_window": panes,
+            "open_windows": windows,
+            "views": min(panes, windows),  # different starts of open windows, at most
+            "candidates_per_key": candidates,
+            "independent_candidates_per_key": candidates_apart(self.queries),
+            "open_panes": open_panes,
+            "state_rows_per_key": rows,
+            "bytes_per_row": row_bytes(self.base),
+            "state_bytes_per_key": rows * row_bytes(self.base),
+        }
 
 
-def shared_question(df: DataFrame, asked: SharedAsked, past: Past | None = None) -> SharedQuestion:
-    """Check a workload against a DataFrame; raises before any row is read."""
-    asked.check()
-    workload = asked.workload
-    scores = workload.scores if past is None else past.scores(workload)
-    base = question(df, asked.like_one(scores))
-    for name in (*base.keys, *(column.name for column in base.kept)):
-        if name.lower() == QUERY:
-            raise QueryError(
-                f"column {name!r} has the name of a result column",
-                "another name",
-                "rename it before" if asked.keep else "name the columns to keep: keep=[...]",
-            )
-    columns = tuple(score_of(df, score) for score in scores)
-    largest = dict.fromkeys(scores, 1)
-    for name, query in workload.queries.items():
-        by = workload.by[name]
-        largest[by] = max(largest[by], query.k)
-    boundaries = Boundaries.of(query.window for query in workload.queries.values())
-    ks = tuple(largest.values())
-    if past is None:
-        eras = (Era(None, boundaries),)
-        return SharedQuestion(workload, base, scores, columns, ks, eras, {}, 0, 0)
-    return SharedQuestion(
-        workload,
-        base,
-        scores,
-        columns,
-        tuple(map(max, ks, past.largest)),
-        past.eras(boundaries),
-        past.since(workload),
-        past.spread,
-        past.revision,
+class WorkloadQuery(JobQuery, RowFields):
+    """What :func:`skyband.spark.top_k_workload` is asked, in a job file."""
+
+    sequence: str | None = Field(default=None, description="the name of a column")
+    workload: str | list[dict[str, Any]] = Field(
+        description="a file of queries, such as queries.csv, or a list of name, k, window, slide"
     )
+    by: str | None = Field(
+        default=None, description="the score of queries that name none, such as price * volume"
+    )
+    _queries: Workload = PrivateAttr()
+
+    @property
+    def queries(self) -> Workload:
+        """The queries, once they are loaded; each has a score."""
+        return self._queries
+
+    def loaded(self, home: Path) -> WorkloadQuery:
+        """The same with its queries, read from the file that it names."""
+        if isinstance(self.workload, list):
+            workload = Workload.of(self.workload)
+        else:
+            file = home / self.workload
+            yaml = file.suffix.lower() in (".yaml", ".yml")
+            workload = Workload.from_yaml(file) if yaml else Workload.from_csv(file)
+        default = self.by or SCORE
+        by = {name: default if score == SCORE else score for name, score in workload.by.items()}
+        query = self.model_copy()
+        query._queries = Workload(workload.queries, by)
+        return query
+
+    def options(
+        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
+    ) -> WorkloadOptions:
+        """The options that are asked for."""
+        by = {}
+        for name, score in self.queries.by.items():
+            with _named(name):
+                by[name] = safe(score)
+        workload = Workload(self.queries.queries, by)
+        fields = self.fields("by", workload=workload, drain=drain, checkpoint=checkpoint)
+        return WorkloadOptions(**fields)
+
+    def check(self, safe: SafeText, drain: str | None) -> None:
+        """Refuse what no DataFrame can make right."""
+        self.options(str, drain).check()
+        for name, query in self.queries.queries.items():
+            jobs.check_k(f"k of {name!r}", query.k)
+        self.options(safe)
+
+    def words(self) -> str:
+        """The queries in words."""
+        return f"{self.queries} by {' or '.join(self.queries.scores[:3])}"
+
+
+class WorkloadFamily(Family):
+    """Many queries by one or several scores."""
+
+    name: ClassVar[str] = "workload"
+    job_query: ClassVar[type[JobQuery]] = WorkloadQuery
+    marker: ClassVar[str | None] = "workload"
+    query_columns: ClassVar[tuple[str, ...]] = (QUERY,)
+    revisable: ClassVar[str | None] = "workload"
+
+    def resolve(self, df: DataFrame, options: WorkloadOptions) -> WorkloadPlan:
+        """Check a workload against a DataFrame, and against the checkpoint that it goes on from."""
+        options.check()
+        require_frame(df)
+        workload = options.workload
+        check_k(max(query.k for query in workload.queries.values()))
+        earlier = None
+        if options.checkpoint is not None and df.isStreaming:
+            per_ms = (SequenceAxis if workload.counted else TimeAxis).per_ms
+            earlier = earlier_runs(df.sparkSession, options.checkpoint, per_ms)
+        if earlier is not None:
+            earlier.check_scores(workload)
+        scores = workload.scores if earlier is None else earlier.scores
+        columns = tuple(_score_column(df, workload, score) for score in scores)
+        base = resolve_base(
+            df,
+            options,
+            workload.model.window,
+            carry=options.keep,
+            id=options.id,
+            scores=scores,
+            reserved=(QUERY,),
+        )
+        largest = dict.fromkeys(scores, 1)
+        for name, query in workload.queries.items():
+            by = workload.by[name]
+            largest[by] = max(largest[by], query.k)
+        largest_k = tuple(largest.values())
+        boundaries = Boundaries.of(query.window for query in workload.queries.values())
+        if earlier is None:
+            eras = (Era(None, boundaries),)
+            return WorkloadPlan(base, workload, scores, columns, largest_k, eras, {}, 0, 0)
+        return WorkloadPlan(
+            base,
+            workload,
+            scores,
+            columns,
+            tuple(map(max, largest_k, earlier.largest_k)),
+            earlier.eras(boundaries),
+            earlier.complete_from(workload),
+            earlier.spread,
+            earlier.revision,
+        )
+
+    def expanded(self, description: dict[str, Any]) -> dict[str, Any]:
+        """A description from a result column, as the manifest holds it."""
+        whole = {name: value for name, value in description.items() if name != "queries"}
+        return {**whole, "workload": unpacked(whole["workload"])}
+
+    def revised(
+        self, spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
+    ) -> bool:
+        """Whether queries have come or gone; raises if one has changed."""
+        return restart.revised(spark, before, query, checkpoint)
+
+
+def _with_score(rows: str, score: str) -> Column:
+    """Those of an array of rows that have a score."""
+    return F.filter(rows, lambda row: row[score].isNotNull())
+
+
+def _score_column(df: DataFrame, workload: Workload, score: str) -> Column:
+    """A score as a double; an error is told with the first query that ranks by it."""
+    for name, by in workload.by.items():
+        if by == score:
+            with _named(name):
+                return score_column(df, score)
+    return score_column(df, score)  # of queries that the job had before
+
+
+@contextmanager
+def _named(query: str) -> Iterator[None]:
+    """Say in errors which of the queries is meant."""
+    try:
+        yield
+    except SkybandError as error:
+        raise type(error)(f"query {query!r}: {error.found}", error.expected, error.fix) from None
+
+
+FAMILY = WorkloadFamily()
+
+
+_COUNTED = 100_000  # boundaries that are counted one by one
+
+
+def panes_within(boundaries: Boundaries, length: int) -> int:
+    """Panes in a window of a length."""
+    progressions = boundaries.every
+    if sum(length // p.slide for p in progressions) > _COUNTED:
+        return sum(-(-length // p.slide) for p in progressions)
+    return len({at for p in progressions for at in range(p.phase, length, p.slide)})
+
+
+def open_windows(queries: Iterable[TopK]) -> int:
+    """Windows that are open at a time."""
+    return sum(map(_windows, queries))
+
+
+def candidates_apart(queries: Iterable[TopK]) -> int:
+    """Rows per key that may still win, if each query keeps its own; scores in random order.
+
+    Of the j-th newest of m panes k/j rows are among the k best since: k(1 + ln m) in all.
+    """
+    return sum(math.ceil(query.k * (1 + math.log(_windows(query)))) for query in queries)
+
+
+def candidates_together(queries: list[TopK]) -> int:
+    """The same for all queries: a row of age a needs only the largest k of longer windows."""
+    if not queries:
+        return 0
+    step = min(query.window.slide for query in queries)
+    longer, most = [], 0
+    for query in sorted(queries, key=lambda query: -query.window.size):
+        most = max(most, query.k)
+        longer.append((max(1.0, query.window.size / step), most))
+    rows, age = float(longer[-1][1]), 1.0
+    for length, k in reversed(longer):
+        rows += k * math.log(length / age) if length > age else 0.0
+        age = max(age, length)
+    return min(math.ceil(rows), candidates_apart(queries))
+
+
+def _windows(query: TopK) -> int:
+    return -(-query.window.size // query.window.slide)

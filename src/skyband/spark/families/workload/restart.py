@@ -1,12 +1,16 @@
-"""Going on from a checkpoint with other queries.
+"""Going on from a checkpoint with other queries, and what its manifest has to hold for that.
 
 What earlier runs counted stays as it was: its panes, its candidates, its answers. Panes of new
-boundaries begin at a place that no row of an earlier run has reached, and a new query is answered
-from its first window on that starts there or later; earlier ones would miss rows that nobody kept.
+boundaries begin at a position that no row of an earlier run has reached, and a new query is
+answered from its first window on that starts there or later; earlier ones would miss rows that
+nobody kept.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import zlib
 from dataclasses import dataclass
 from os import PathLike
 from typing import Any
@@ -14,25 +18,47 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
+from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import Boundaries, Era
 from skyband.spark.jobs import checkpoint as manifest
-from skyband.spark.paths import plain_path
+from skyband.spark.options import plain_path
 from skyband.workload.queries import Workload
+
+_DEFINES = 6  # of the values of a plain query; behind them is where its windows are complete
+
+
+def plain_query(query: TopK, by: str) -> list[Any]:
+    """A query as values that JSON knows: k, window, slide, offset, full, score."""
+    window = query.window
+    offset, full = getattr(window, "offset", 0), getattr(window, "full", False)
+    return [query.k, window.size, window.slide, offset, full, by]
+
+
+def packed(value: Any) -> str:
+    """A value of JSON as a short text."""
+    return base64.b64encode(zlib.compress(json.dumps(value).encode())).decode()
+
+
+def unpacked(text: str) -> Any:
+    """What :func:`packed` packed."""
+    return json.loads(zlib.decompress(base64.b64decode(text)))
 
 
 @dataclass(frozen=True)
-class Past:
+class EarlierRuns:
     """What earlier runs of a job left.
 
-    ``reached``   no row of theirs is at this place or later
-    ``passed``    rows before this place are later than the delay
+    ``workload``     what the manifest says of it
+    ``scores``       what the job computes
+    ``fresh_from``   no row of theirs is at this position or later
+    ``late_before``  rows before this position are later than the delay
     """
 
     workload: dict[str, Any]
-    by: tuple[str, ...]
+    scores: tuple[str, ...]
     revision: int
-    reached: int
-    passed: int
+    fresh_from: int
+    late_before: int
 
     @property
     def spread(self) -> int:
@@ -40,59 +66,87 @@ class Past:
         return int(self.workload["spread"])
 
     @property
-    def largest(self) -> list[int]:
+    def largest_k(self) -> list[int]:
         """The largest k so far by each score: what an aggregation holds must stay within it."""
         return list(self.workload["largest"])
 
-    def scores(self, workload: Workload) -> tuple[str, ...]:
-        """The scores of the job, which cannot become more."""
+    def check_scores(self, workload: Workload) -> None:
+        """Refuse other scores than those of the job, which cannot become more."""
         for name, by in workload.by.items():
-            if by not in self.by:
+            if by not in self.scores:
                 raise QueryError(
                     f"query {name!r} ranks by {by!r}, which the job does not compute",
-                    f"one of its scores: {', '.join(self.by)}",
+                    f"one of its scores: {', '.join(self.scores)}",
                     "start a new checkpoint, and a new sink, for another score",
                 )
-        return self.by
 
-    def since(self, workload: Workload) -> dict[str, int]:
+    def complete_from(self, workload: Workload) -> dict[str, int]:
         """From where on the windows of queries are complete that joined the job."""
         known = self.workload["queries"]
-        found = {name: known[name][-1] if name in known else self.reached for name in workload}
-        return {name: place for name, place in found.items() if place is not None}
+        first = {name: known[name][-1] if name in known else self.fresh_from for name in workload}
+        return {name: position for name, position in first.items() if position is not None}
 
     def eras(self, boundaries: Boundaries) -> tuple[Era, ...]:
         """The panes of earlier runs, as far as rows may still come for them, then the new ones."""
-        found = [Era.of(plain) for plain in self.workload["eras"]]
-        last = found[-1]
+        eras = [Era.of(plain) for plain in self.workload["eras"]]
+        last = eras[-1]
         if last.boundaries != boundaries:
-            if last.begins is not None and last.begins >= self.reached:  # nothing is in it yet
-                found.pop()
-            found.append(Era(max(self.reached, last.begins or self.reached), boundaries))
-        while len(found) > 1 and (found[1].begins or 0) <= self.passed:
-            found.pop(0)
-        return tuple(found)
+            if last.start is not None and last.start >= self.fresh_from:  # nothing is in it yet
+                eras.pop()
+            eras.append(Era(max(self.fresh_from, last.start or self.fresh_from), boundaries))
+        while len(eras) > 1 and (eras[1].start or 0) <= self.late_before:
+            eras.pop(0)
+        return tuple(eras)
 
 
-def past(spark: SparkSession, checkpoint: str | PathLike[str], per_ms: int) -> Past | None:
+def earlier_runs(
+    spark: SparkSession, checkpoint: str | PathLike[str], per_ms: int
+) -> EarlierRuns | None:
     """What earlier runs left in a checkpoint; None if they committed nothing."""
-    place = plain_path(checkpoint, "checkpoint")
-    held = manifest.read(spark, place)
-    watermark = None if held is None else manifest.committed(spark, place)
-    if held is None or watermark is None:
+    directory = plain_path(checkpoint, "checkpoint")
+    before = manifest.read(spark, directory)
+    watermark = None if before is None else manifest.committed(spark, directory)
+    if before is None or watermark is None:
         return None
-    query = held["query"]
+    query = before["query"]
     if "workload" not in query:
         raise QueryError(
-            f"checkpoint {place} belongs to a single query",
+            f"checkpoint {directory} belongs to a single query",
             "a checkpoint of a workload",
             "start a new checkpoint, and a new sink",
         )
     workload = query["workload"]
-    return Past(
+    return EarlierRuns(
         workload,
         tuple(query["scores"]),
-        held["revision"],
+        before["revision"],
         (watermark + workload["spread"] + 1) * per_ms,
         watermark * per_ms,
     )
+
+
+def revised(
+    spark: SparkSession, before: dict[str, Any], query: dict[str, Any], checkpoint: str
+) -> bool:
+    """Whether a workload has changed in a way that it may; raises if it may not."""
+    old, new = before["query"].get("workload"), query.get("workload")
+    if old == new or old is None or new is None:
+        return False
+    for name, now in new["queries"].items():
+        was = old["queries"].get(name)
+        if was is not None and was[:_DEFINES] != now[:_DEFINES]:
+            raise QueryError(
+                f"query {name!r} of checkpoint {checkpoint} was {was[:_DEFINES]} and is now "
+                f"{now[:_DEFINES]} (k, window, slide, offset, full, score)",
+                "the query that it was: a job may add queries and remove them",
+                "give the new query a name of its own",
+            )
+    if all(old[name] == new[name] for name in ("queries", "eras", "largest")):
+        return False
+    if new["goes_on"] != before["revision"] and manifest.committed(spark, checkpoint) is not None:
+        raise QueryError(
+            f"the queries are not those of checkpoint {checkpoint}",
+            "a workload that knows how far the checkpoint is",
+            "write top_k_workload(..., checkpoint=...), and claim what it returns",
+        )
+    return True

@@ -1,0 +1,113 @@
+"""``skyband explain``: how a query over a file, or a job, would be answered."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from skyband.cli import options
+from skyband.cli.commands import FAMILIES, family
+from skyband.cli.commands.file_query import FileFacts, Given, QueryOptions
+from skyband.cli.input.source import MisreadError, Source
+from skyband.cli.output import progress
+from skyband.cli.output.explanation import print_lines, print_metrics
+from skyband.errors import QueryError
+
+_NOT_OF_A_QUERY = ("file", "as_json", "physical")
+_DEFAULTS = {
+    "k": "10",
+    "emit": "all",
+    "algorithm": "auto",
+    "combine": "sum",
+    "outside": "error",
+    "repeats": "max",
+}
+
+
+def command(given: Given) -> None:
+    """Print the plan of a query, with what the file tells if there is one; or that of a job."""
+    file, as_json = given["file"], given["as_json"]
+    if _is_job(file, given):
+        _explain_job(file, as_json, given["physical"])
+        return
+    query_options = _family(given).parse(given)
+    explanation = query_options.explain(None if file is None else _facts(file, query_options))
+    if as_json:
+        print_metrics(explanation.metrics)
+    else:
+        print_lines(explanation.lines)
+
+
+def _is_job(file: str | None, given: Given) -> bool:
+    """Whether a file is a job, whose query is its own."""
+    job = file is not None and file.lower().endswith((".yaml", ".yml"))
+    if job and any(
+        value and value != _DEFAULTS.get(name)
+        for name, value in given.items()
+        if name not in _NOT_OF_A_QUERY
+    ):
+        raise QueryError(
+            f"options of a query were given with the job {file}",
+            "the query that is in the job",
+            "leave them out",
+        )
+    if given["physical"] and not job:
+        raise QueryError(
+            "--physical was given without a job", "a job file", "write skyband explain JOB.yaml"
+        )
+    return job
+
+
+def _family(given: Given) -> type[QueryOptions]:
+    """The family whose options were given."""
+    known = next(one for one in map(family, FAMILIES) if one.meant_by(given))
+    others = {name: given[name] for name in known.excludes}
+    options.none_beside(f"--{known.option}", **others)
+    return known
+
+
+def _facts(file: str, query_options: QueryOptions) -> FileFacts:
+    """What a file tells; looked at twice if types were misjudged at first."""
+    with Source(file) as source:
+        try:
+            return _count(source, query_options)
+        except MisreadError:
+            source.look_at_all()
+            return _count(source, query_options)
+
+
+def _count(source: Source, query_options: QueryOptions) -> FileFacts:
+    """Check a query against a file, and count its rows, the time that they span, and the keys."""
+    query = query_options.check(source)
+    counts = ["count(*)", "NULL", "NULL"]
+    if query.time is not None:
+        counts[1] = f"max({query.time}) - min({query.time})"
+    if query.keys:
+        names = ", ".join(key.quoted for key in query.keys)
+        counts[2] = f"(SELECT count(*) FROM (SELECT DISTINCT {names} FROM {source.scan}))"
+    rows, span, keys = source.single(f"SELECT {', '.join(counts)} FROM {source.scan}")
+    more: Any = query_options.look_up(source, query)
+    return FileFacts(source.shown, source.described(), rows, span, keys, query, more)
+
+
+def _explain_job(file: str, as_json: bool, physical: bool) -> None:
+    """Check a job as a run would, without running it, and print its plan."""
+    from skyband.cli.commands.run import title
+    from skyband.spark.jobs import file as jobs
+
+    job = jobs.load(file)
+    from skyband.spark.jobs.run import explain_lines, explained, opened
+
+    progress.tell("starting Spark, which takes some seconds")
+    with opened(job) as spark:
+        checked = explained(spark, job)
+        for note in checked.notes:
+            print(f"skyband: note: {note}", file=sys.stderr)
+        if as_json:
+            print_metrics({"query": title(job), **checked.plan.explain_metrics()})
+        else:
+            source = ("source", f"{job.source.format}: {checked.columns}")
+            print_lines([("query", title(job)), source, *explain_lines(job, checked.plan)])
+        if physical:
+            print()
+            checked.leaders.explain("formatted")

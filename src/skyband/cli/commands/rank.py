@@ -1,0 +1,235 @@
+"""The commands that rank a file: one way for all families, on the local engine and on Spark."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from skyband.cli import options
+from skyband.cli.commands import family
+from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array
+from skyband.cli.input.source import BATCH, MisreadError, Source, require_reach
+from skyband.cli.output import progress
+from skyband.cli.output.cells import Cells
+from skyband.cli.output.leaderboard import Leaderboard
+from skyband.errors import QueryError
+from skyband.windows import TimeWindow
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("table", "csv", "json")
+ENGINES = ("auto", "spark", "local")
+SMALL = 64 << 20  # bytes of a file that this process ranks before Spark has started
+
+_ANSWERS = 2_000_000  # ranked rows that one push should not exceed
+_TIMED = 32_768  # rows per push of time windows: those that wait for the watermark stay few
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What computes the answers; ``master`` is where an embedded Spark runs.
+
+    ``auto`` leaves small files, and what is read from standard input, to this process.
+    """
+
+    name: str
+    master: str | None = None
+
+    def __post_init__(self) -> None:
+        options.choice(self.name, "--engine", ENGINES)
+        if self.master is not None and self.name == "local":
+            raise QueryError(
+                f"--master with --engine {self.name}", "--engine spark", "leave --master out"
+            )
+        if self.master is not None and not self.master.startswith("local"):
+            raise QueryError(
+                f"--master is {self.master!r}",
+                "a Spark on this machine, where the file is",
+                "write --master 'local[2]'; clusters are for top_k in skyband.spark",
+            )
+
+    def runs_spark(self, file: str) -> bool:
+        """Whether a file is ranked by Spark."""
+        if self.name != "auto" or self.master is not None:
+            return self.name != "local"
+        path = Path(file)
+        return path.is_file() and path.stat().st_size > SMALL
+
+
+def command(name: str, given: Given) -> None:
+    """Do what a command asks for by its options."""
+    query = family(name).parse(given)
+    engine = Engine(given["engine"], given["master"])
+    run(given["file"], query, engine, given["format"], given["out"])
+
+
+def run(
+    file: str, query_options: QueryOptions, engine: Engine, format: str | None, out: str | None
+) -> None:
+    """Read a file, rank its windows, print them; twice if types were misjudged at first."""
+    format = _chosen_format(format, out, file)
+    spark = partial(_on_spark, master=engine.master)
+    rank = spark if engine.runs_spark(file) else _locally
+    with Source(file) as source:
+        try:
+            board, values = _ranked(source, query_options, rank)
+        except MisreadError:
+            source.look_at_all()
+            board, values = _ranked(source, query_options, rank)
+        with _opened(out) as stream:
+            _write(stream, board, values, query_options, format)
+    _report(board, query_options.ranked_by)
+
+
+def _ranked(
+    source: Source, query_options: QueryOptions, rank: Callable[[Source, FileQuery], Leaderboard]
+) -> tuple[Leaderboard, Cells]:
+    query = query_options.check(source)
+    board = rank(source, query)
+    board.close()
+    query.note(board)
+    with progress.rows_done("fetching what was ranked"):
+        return board, query.cells(source, board.rows)
+
+
+def _locally(source: Source, query: FileQuery) -> Leaderboard:
+    """Rank a file in this process."""
+    from skyband.partitioned import Partitioned
+
+    board = query.board()
+    how = (query.query, query.algorithm)
+    engine: Any = Partitioned(*how, query.monitor()) if query.keys else query.monitor()(*how)
+    with progress.rows_done("ranking", source.known_rows) as watch:
+        for batch in _cut(source, query, watch):
+            pushed = engine.push(query.pushed(batch), **_columns(query, batch))
+            for ranked, key in query.answers(pushed):
+                board.add(ranked, key)
+        for ranked, key in query.answers(engine.finish()):
+            board.add(ranked, key)
+    board.dropped = engine.dropped
+    return board
+
+
+def _cut(
+    source: Source, query: FileQuery, watch: Callable[[int], None]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of the file in batches whose answers are not too many."""
+    rows = _TIMED
+    if not isinstance(query.queries[0].window, TimeWindow):
+        answers = sum(min(q.k, q.window.size) / q.window.slide for q in query.queries)  # per row
+        rows = int(max(256, min(BATCH, _ANSWERS / answers)))
+    for batch in query.rows(source):
+        for low in range(0, batch.num_rows, rows):
+            yield batch.slice(low, rows)
+        watch(batch.num_rows)
+
+
+def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
+    """What an engine is told of rows besides scores: keys, ids, times and the watermark."""
+    columns: dict[str, Any] = {}
+    if query.keys:
+        columns["keys"] = array(batch, "key")
+    if query.keys or query.objects or query.time is not None:
+        columns["ids"] = array(batch, "object" if query.objects else "row")
+    if query.time is not None:
+        columns["times"] = array(batch, "time")
+        if not query.keys:
+            oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
+            require_reach(oldest or 0, newest or 0)
+            columns["watermark"] = newest  # rows come sorted: nothing later is older
+    return columns
+
+
+def _on_spark(source: Source, query: FileQuery, master: str | None) -> Leaderboard:
+    """Rank a file on an embedded Spark: stage its rows, rank them, gather the answers."""
+    from skyband.cli.input.stage_parquet import stage
+    from skyband.spark.files import Staged, embedded, ranked_windows
+    from skyband.spark.sessions import require_java
+
+    require_java()
+    with progress.rows_done("staging", source.known_rows) as watch:
+        staged = stage(source, query, watch)
+    board = query.board()
+    board.dropped = staged.dropped
+    progress.tell("starting Spark, which takes some seconds; --engine local does without")
+    with embedded(master, staged.written) as spark, progress.waiting("ranking on Spark"):
+        files = Staged(staged.rows, staged.ends, staged.prune)
+        for keys, ranked in ranked_windows(spark, files, query.on_spark(), staged.answers):
+            board.add(ranked, keys)
+    return board
+
+
+def _report(board: Leaderboard, ranked_by: str) -> None:
+    """Say on stderr what was not ranked, and how many windows are not exact, if any."""
+    if board.dropped.total:
+        dropped = str(board.dropped).replace("score", ranked_by)
+        print(f"skyband: not ranked: {dropped}", file=sys.stderr)
+    for note in board.notes:
+        print(f"skyband: {note}", file=sys.stderr)
+    if board.approximate:
+        share = board.accuracy / board.approximate
+        print(
+            f"skyband: {board.approximate:,} of {board.windows:,} windows are approximate; about "
+            f"{share:.1%} of their rows are right".replace("%", " %"),
+            file=sys.stderr,
+        )
+
+
+def _chosen_format(format: str | None, out: str | None, file: str) -> str:
+    """The format that was asked for, or that the name of the output suggests."""
+    if format is None:
+        suffix = Path(out).suffix[1:] if out else ""
+        format = suffix if suffix in FORMATS else "table"
+    options.choice(format, "--format", FORMATS)
+    if out is not None:
+        _check_out(out, file)
+    return format
+
+
+def _check_out(out: str, file: str) -> None:
+    path = Path(out)
+    if not path.parent.is_dir():
+        raise QueryError(
+            f"--out is {out!r}", "a file in a directory that exists", f"mkdir -p {path.parent}"
+        )
+    if path.is_dir():
+        raise QueryError(f"--out {out!r} is a directory", "a file", "add a file name")
+    if file != "-" and path.exists() and Path(file).exists() and path.samefile(file):
+        raise QueryError("--out is the file that is read", "another file", "choose another name")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise QueryError(f"--out {out!r} may not be written", "a writable file")
+
+
+def _write(
+    stream: BinaryIO, board: Leaderboard, values: Cells, query_options: QueryOptions, format: str
+) -> None:
+    """Print a leaderboard."""
+    if format == "table":
+        from skyband.cli.output import tables
+
+        partition_by = [name.lower() for name in query_options.partition_by]
+        keys = [name for name in values.names if name.lower() in partition_by]
+        tables.write(stream, board, values, keys, query_options.changes)
+        return
+    from skyband.cli.output.records import Csv, Json
+
+    (Csv if format == "csv" else Json)(board, values, query_options.changes).write(stream)
+
+
+@contextmanager
+def _opened(out: str | None) -> Iterator[BinaryIO]:
+    """Where to print: a file, or standard output."""
+    if out is None:
+        sys.stdout.flush()
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with Path(out).open("wb") as stream:
+        yield stream

@@ -1,0 +1,177 @@
+"""Checking what a query is to evaluate, before any row is read: scores, times, partition keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from shlex import quote
+from typing import Any
+
+from skyband.cli.input.source import Column, Source, first_line
+from skyband.errors import DataError, QueryError
+
+_NUMBERS = re.compile(
+    r"(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\))"
+)
+_INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
+_MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
+_MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
+_EXAMPLES = {
+    "--by": "'price * volume'",
+    "--time": "ts",
+    "--on": "price:min",
+    "--value": "speed",
+}
+_NOT_SCALAR = {
+    "SUBQUERY": "a subquery",
+    "WINDOW": "a window function",
+    "STAR": "a star",
+    "PARAMETER": "a parameter",
+}
+
+
+@dataclass(frozen=True)
+class Time:
+    """A time expression, as microseconds or as ticks; unknown for a file without rows."""
+
+    sql: str
+    integers: bool | None
+
+
+def score(source: Source, text: str, option: str = "--by", way: str = "", before: str = "") -> str:
+    """The SQL of ``--by``, or of another option, which must be one number per row.
+
+    ``before`` and ``way`` are what surrounds the expression on the command line.
+    """
+    sql = _scalar(source, text, option)
+    if sql is None:
+        return "NULL"
+    type = _type(source, sql)
+    if _NUMBERS.fullmatch(type) or (type != "BOOLEAN" and source.empty):
+        return sql
+    fix = f"rank by a number, such as {option} {_EXAMPLES[option]}"
+    numbers = {"VARCHAR": f"TRY_CAST({text} AS DOUBLE)", "BOOLEAN": f"CAST({text} AS INTEGER)"}
+    turned = f"epoch({text})" if _MOMENTS.fullmatch(type) else numbers.get(type)
+    if turned is not None:
+        fix = f"turn it into a number: {option} {quote(before + turned + way)}"
+    raise DataError(f"{option} {text!r} is of type {type}", "a number", fix)
+
+
+def presence(source: Source, text: str) -> str:
+    """SQL that is a number for each row in which an expression has a value, and NULL elsewhere."""
+    sql = _scalar(source, text, "--by")
+    if sql is None:
+        return "NULL"
+    if _NUMBERS.fullmatch(_type(source, sql)):
+        return sql  # so that NaN is no value
+    return f"CASE WHEN {sql} IS NULL THEN NULL ELSE 1 END"
+
+
+def time(source: Source, text: str) -> Time:
+    """The SQL of ``--time``, which must be a timestamp, a date or a whole number per row."""
+    sql = _scalar(source, text, "--time")
+    if sql is None:
+        return Time("CAST(NULL AS BIGINT)", None)
+    type = _type(source, sql)
+    if type == "TIMESTAMP_NS":  # rounded down, also before 1970, where epoch_us rounds up
+        whole = f"epoch_ns({sql}\n)"
+        return Time(f"({whole} - (({whole} % 1000) + 1000) % 1000) // 1000", False)
+    if _MOMENTS.fullmatch(type):
+        return Time(f"epoch_us({sql}\n)", False)
+    if _INTEGERS.fullmatch(type):
+        return Time(f"CAST(({sql}\n) AS BIGINT)", True)
+    if source.empty:
+        return Time("CAST(NULL AS BIGINT)", None)
+    fix = f"turn it into a timestamp: --time {quote(f'CAST({text} AS TIMESTAMP)')}"
+    if type == "VARCHAR":
+        fix += f" or --time \"strptime({text}, '%d.%m.%Y %H:%M')\""
+    elif _NUMBERS.fullmatch(type):
+        seconds = quote(f"to_timestamp({text})")
+        fix = f"turn it into a timestamp: --time {seconds} if it counts seconds"
+    raise DataError(f"--time {text!r} is of type {type}", "a timestamp or a whole number", fix)
+
+
+def keys(source: Source, names: list[str], option: str = "--partition-by") -> list[Column]:
+    """The columns of ``--partition-by``, or of another option."""
+    columns = []
+    for name in names:
+        column = source.column(name)
+        if column is None:
+            raise source.no_column(name, option)
+        if column not in columns:
+            columns.append(column)
+    return columns
+
+
+def _scalar(source: Source, text: str, option: str) -> str | None:
+    """The SQL of one scalar expression; None if a file without rows has no types for it."""
+    import duckdb
+
+    column = source.column(text.strip())
+    if column is not None:
+        return column.quoted
+    _check_shape(source, text, option)
+    try:
+        # a WHERE clause takes whatever is a value per row, and no aggregates
+        source.bind(f"SELECT 1 FROM {source.scan} WHERE ((\n{text}\n)) IS NOT NULL")
+    except duckdb.Error as error:
+        message = first_line(error)
+        missing = _MISSING.search(message)
+        if missing:
+            raise source.no_column(missing.group(1), option) from None
+        if "aggregates" in message:
+            raise _not_scalar(text, option, "an aggregate") from None
+        if source.empty:
+            return None
+        raise QueryError(
+            f"{option} {text!r} cannot be evaluated: {message}",
+            f"a SQL expression over {source.described()}",
+            "cast texts: TRY_CAST(... AS DOUBLE)" if "VARCHAR" in message else "",
+        ) from None
+    return f"({text}\n)"
+
+
+def _check_shape(source: Source, text: str, option: str) -> None:
+    """One expression, made of nothing but values of one row."""
+    tree: dict[str, Any] = json.loads(source.parse(f"SELECT {text}\n"))
+    if tree["error"]:
+        raise QueryError(
+            f"{option} {text!r} is not an expression: {tree.get('error_message', '')}",
+            "a SQL expression over the file's columns",
+            f"write {option} {_EXAMPLES[option]}",
+        )
+    statements = tree["statements"]
+    node = statements[0]["node"]
+    items = node.get("select_list", [])
+    if len(statements) != 1 or node.get("from_table", {}).get("type") != "EMPTY":
+        raise _not_scalar(text, option, "a statement")
+    if len(items) != 1:
+        raise _not_scalar(text, option, f"{len(items)} columns")
+    if items[0].get("alias"):
+        raise _not_scalar(text, option, "a column with an alias")
+    for what in _classes(items[0]):
+        if what in _NOT_SCALAR:
+            raise _not_scalar(text, option, _NOT_SCALAR[what])
+
+
+def _classes(tree: Any) -> list[str]:
+    """The classes of all nodes of an expression."""
+    if isinstance(tree, list):
+        return [name for part in tree for name in _classes(part)]
+    if not isinstance(tree, dict):
+        return []
+    classes = [tree["class"]] if isinstance(tree.get("class"), str) else []
+    return classes + [name for part in tree.values() for name in _classes(part)]
+
+
+def _not_scalar(text: str, option: str, what: str) -> QueryError:
+    return QueryError(
+        f"{option} {text!r} has {what}" if what[0] == "a" else f"{option} {text!r} is {what}",
+        "one expression that gives a value for each row",
+        f"write {option} {_EXAMPLES[option]}",
+    )
+
+
+def _type(source: Source, sql: str) -> str:
+    return str(source.bind(f"SELECT {sql}\n AS it FROM {source.scan}").types[0])

@@ -1,0 +1,194 @@
+"""The rows of a file as Parquet in a temporary directory, for Spark to rank."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from skyband.cli.input.source import Source, require_reach
+from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
+from skyband.spark.files import PLACED, WHOLE
+from skyband.windows import Panes, TimeWindow, Window
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from skyband.cli.commands.file_query import FileQuery
+    from skyband.order import Ints
+
+AFTER_ALL = 1 << 62
+"""The row number of a mark that ends a key: it sorts behind every row of its place."""
+
+_MANY = 200_000  # rows, of which another pass over them is worth its overhead
+_WORTH_IT = 4  # as many times more rows than can win
+_LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
+
+
+def stage(source: Source, query: FileQuery, watch: Callable[[int], None]) -> Stage:
+    """Write what can be ranked. ``watch`` is called with the number of rows that were read."""
+    staged = Stage(
+        source.scratch(),
+        min((one.window for one in query.queries), key=lambda window: window.slide),
+        max(one.k for one in query.queries),
+        tuple(query.numbers),
+        bool(query.objects),
+    )
+    names = (*PLACED, *staged.others)
+    with _writer(staged.rows, names) as rows:
+        for batch in query.rows(source):
+            rows.write_batch(_batch(names, *staged.take(batch)))
+            watch(batch.num_rows)
+    if staged.ends is not None:
+        staged.note_last()
+        last = np.array(staged.last, np.int64).reshape(-1, 2)
+        nothing = [np.full(len(last), 0 if name in WHOLE else np.nan) for name in staged.others]
+        after = np.full(len(last), AFTER_ALL)
+        with _writer(staged.ends, names) as ends:
+            ends.write_batch(_batch(names, last[:, 0], last[:, 1], after, nothing))
+    return staged
+
+
+@dataclass
+class Stage:
+    """Maintains what is known of the rows that were written.
+
+    ``window`` has the shortest slide of all queries, ``k`` is the largest. ``rows`` and ``ends``
+    are files of ``key, place, row`` and ``numbers``, the columns by which rows are ranked;
+    ``place`` is a row's time, or its arrival number within its key. If ``objects`` of many rows
+    are ranked, their numbers are in ``object``, and answers are to name them by these. Rows that
+    cannot be ranked are left out, though they count among the arrivals; so ``ends`` holds the last
+    arrival of each key.
+    """
+
+    directory: Path
+    window: Window
+    k: int
+    numbers: tuple[str, ...] = ("score",)
+    objects: bool = False
+    dropped: Dropped = field(default_factory=Dropped)
+    written: int = 0
+    steps: int = 0  # of all keys, in which there are rows
+    last: list[tuple[int, int]] = field(default_factory=list)  # arrival of each key
+    _read: int = 0
+    _newest: tuple[int, int] | None = None  # key and place of the newest row
+    _step: tuple[int, int] | None = None  # key and number of the newest step
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns besides those that place a row."""
+        return ("object", *self.numbers) if self.objects else self.numbers
+
+    @property
+    def rows(self) -> Path:
+        """The rows that can be ranked."""
+        return self.directory / "rows.parquet"
+
+    @property
+    def ends(self) -> Path | None:
+        """The last arrival of each key, for count windows."""
+        return None if isinstance(self.window, TimeWindow) else self.directory / "ends.parquet"
+
+    @property
+    def answers(self) -> Path:
+        """A directory for the answers."""
+        return self.directory / "answers"
+
+    @property
+    def prune(self) -> bool:
+        """Whether panes hold so many more rows than can win that their best should be found first.
+
+        A slide that does not divide the window has two panes in a step.
+        """
+        if self.numbers != ("score",):
+            return False  # points that do not win count for the scores of others
+        panes = self.steps * (2 if self.window.size % self.window.slide else 1)
+        return self.k <= _LARGEST and self.written >= max(_MANY, _WORTH_IT * self.k * panes)
+
+    def take(self, batch: pa.RecordBatch) -> tuple[Ints, Ints, Ints, list[Any]]:
+        """The key, place, row and other columns of those rows of a batch that can be ranked."""
+        count = batch.num_rows
+        names = batch.schema.names
+        scores = [score_column(batch.column(name), name) for name in self.numbers]
+        columns: list[Any] = [column for column, _ in scores]
+        null = np.any([missing for _, missing in scores if missing is not None], axis=0)
+        key = _whole(batch, "key") if "key" in names else np.zeros(count, np.int64)
+        row = (
+            _whole(batch, "row")
+            if "row" in names
+            else np.arange(self._read, self._read + count, dtype=np.int64)
+        )
+        self._read += count
+        there = np.ones(count, np.bool_)
+        if "time" in names:
+            place, missing = time_column(batch.column("time"), count, "tick")
+            if missing is not None:
+                there = ~missing
+                self.dropped.null_time += int(np.count_nonzero(missing))
+            require_reach(int(place.min(initial=0)), int(place.max(initial=0)))
+        else:
+            place = self._arrivals(key)
+        if self.objects:
+            columns.insert(0, _whole(batch, "object"))
+        unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
+        nulls = int(np.count_nonzero(null & there))
+        self.dropped.null_score += nulls
+        self.dropped.nan_score += int(np.count_nonzero(unranked)) - nulls
+        there &= ~unranked
+        key, place, row = key[there], place[there], row[there]
+        self.written += len(key)
+        self._count_steps(key, place)
+        return key, place, row, [column[there] for column in columns]
+
+    def _arrivals(self, key: Ints) -> Ints:
+        """Each row's arrival number within its key; notes the last one of each key that ended."""
+        place = arrival_numbers(key, self._newest)
+        if len(key):
+            if self._newest is not None and self._newest[0] != key[0]:
+                self.note_last()
+            ends = np.flatnonzero(np.diff(key))
+            self.last += zip(key[ends].tolist(), place[ends].tolist(), strict=True)
+            self._newest = (int(key[-1]), int(place[-1]))
+        return place
+
+    def note_last(self) -> None:
+        """The newest key has ended."""
+        if self._newest is not None:
+            self.last.append(self._newest)
+
+    def _count_steps(self, key: Ints, place: Ints) -> None:
+        if not len(key):
+            return
+        offset = self.window.offset if isinstance(self.window, TimeWindow) else 0
+        step = Panes(self.window.size, self.window.slide, offset).first_windows(place)
+        fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
+        self.steps += int(np.count_nonzero(fresh))
+        self.steps += (int(key[0]), int(step[0])) != self._step
+        self._step = (int(key[-1]), int(step[-1]))
+
+
+def _whole(batch: pa.RecordBatch, name: str) -> Ints:
+    return np.array(np.from_dlpack(batch.column(name)))
+
+
+def _writer(path: Path, names: tuple[str, ...]) -> pa.parquet.ParquetWriter:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    schema = pa.schema([(name, pa.int64() if name in WHOLE else pa.float64()) for name in names])
+    return parquet.ParquetWriter(path, schema, use_dictionary=False, write_statistics=False)
+
+
+def _batch(
+    names: tuple[str, ...], key: Ints, place: Ints, row: Ints, others: list[Any]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    columns = [
+        pa.array(column.astype(np.int64 if name in WHOLE else np.float64, copy=False))
+        for name, column in zip(names, (key, place, row, *others), strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, list(names))

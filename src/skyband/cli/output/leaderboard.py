@@ -1,0 +1,178 @@
+"""Ranked windows over the rows of a file, in the order in which they are printed.
+
+Whatever engine answered a query fills a leaderboard; whoever prints one does not know the engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from skyband.engine.columns import Dropped
+from skyband.engine.results import Ranked
+from skyband.order import Floats, Ints
+
+_AT_ONCE = 65_536
+
+
+class Block(NamedTuple):
+    """Some windows as columns: bounds, keys and sizes per window, the rest per ranked row.
+
+    ``place`` is where a row stands in :attr:`Leaderboard.rows`. With changes, ``rank`` is 0 for an
+    object that left and ``previous`` is 0 for one that entered.
+    """
+
+    start: Ints
+    end: Ints
+    size: Ints
+    key: Ints
+    place: Ints
+    rank: Ints
+    previous: Ints | None
+    score: Floats
+
+
+class _Windows(NamedTuple):
+    """Windows as they came: the rows of window i are ``offsets[i]:offsets[i + 1]``."""
+
+    start: Ints
+    end: Ints
+    key: Ints
+    offsets: Ints
+    id: Ints
+    rank: Ints | None
+    previous: Ints | None
+    score: Floats | None
+
+
+_NONE = np.empty(0, np.int64)
+_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None, None)
+
+
+class Leaderboard:
+    """Maintains the ranked windows of a query, and which rows of the file are in them.
+
+    ``timed`` says that bounds are microseconds since the epoch. A row's score is its own, so
+    windows hold row numbers only, unless scores are ``relative``: to what else is in the window.
+    Of a workload ``queries`` are the names: keys number them. If what is ranked are ``objects``,
+    each of which may have many rows, then objects have numbers, and rows have none. ``notes`` are
+    sentences to be printed beside what was dropped.
+
+    Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
+    with changes, 8 more for relative scores) and a byte per row of the file up to the last one
+    ranked.
+    """
+
+    def __init__(
+        self,
+        timed: bool,
+        queries: tuple[str, ...] = (),
+        relative: bool = False,
+        objects: bool = False,
+    ) -> None:
+        self.timed = timed
+        self.queries = queries
+        self.relative = relative or objects
+        self.objects = objects
+        self.dropped = Dropped()
+        self.notes: list[str] = []
+        self.windows = 0
+        self.approximate = 0  # of them
+        self.accuracy = 0.0  # of these, added up
+        self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
+        self.scores = np.empty(0)  # their scores; of relative ones, those that came first
+        self._all = _NO_WINDOWS
+        self._columns: list[list[Any]] = [[] for _ in _Windows._fields]
+        self._ranked = 0
+        self._seen = np.zeros(_AT_ONCE, np.bool_)
+        self._new: list[tuple[Ints, Floats]] = []
+
+    def add(self, ranked: Ranked, key: Ints | None = None) -> None:
+        """Take in what one push answered; ``key`` numbers the key of each window."""
+        self.windows += len(ranked)
+        if ranked.exact is not None and ranked.accuracy is not None:
+            self.approximate += int(np.count_nonzero(~ranked.exact))
+            self.accuracy += float(ranked.accuracy[~ranked.exact].sum())
+        if not ranked.rows:
+            return
+        self._note(ranked.id, ranked.score)
+        id, rank, previous = ranked.id, ranked.ranks, ranked.previous_rank
+        score = ranked.score if self.relative else None
+        if rank is not None and previous is not None:
+            window = np.repeat(np.arange(len(ranked)), np.diff(ranked.offsets))
+            order = np.lexsort((previous, rank, rank == 0, window))  # those that left come last
+            id, rank, previous = id[order], rank[order], previous[order]
+            score = None if score is None else score[order]
+        if key is None:
+            key = np.zeros(len(ranked), np.int64)
+        ahead = ranked.offsets[:-1] + self._ranked
+        self._ranked += ranked.rows
+        columns = (ranked.window_start, ranked.window_end, key, ahead, id, rank, previous, score)
+        for column, values in zip(self._columns, columns, strict=True):
+            if values is not None:
+                column.append(values)
+
+    def _note(self, id: Ints, score: Floats) -> None:
+        highest = int(id.max())
+        if highest >= len(self._seen):
+            room = max(highest + 1, 2 * len(self._seen)) - len(self._seen)
+            self._seen = np.concatenate([self._seen, np.zeros(room, np.bool_)])
+        new = ~self._seen[id]
+        rows, at = np.unique(id[new], return_index=True)
+        self._seen[rows] = True
+        self._new.append((rows, score[new][at]))
+
+    def close(self) -> None:
+        """Everything is in: make :attr:`rows` and :attr:`scores`, and join the windows."""
+        if not self._new:
+            return
+        rows = np.concatenate([rows for rows, _ in self._new])
+        order = np.argsort(rows)
+        self.rows = rows[order]
+        self.scores = np.concatenate([scores for _, scores in self._new])[order]
+        self._new, self._seen = [], np.zeros(0, np.bool_)
+        self._columns[3].append(np.array([self._ranked], np.int64))
+        joined: list[Any] = []
+        for column in self._columns:  # each is given up once it is joined: there may be many
+            joined.append(np.concatenate(column) if column else None)
+            column.clear()
+        self._all = _Windows(*joined)
+
+    def order(self) -> Ints:
+        """The windows that hold any row, by end and key: numbers to give to :meth:`blocks`."""
+        order = np.lexsort((self._all.key, self._all.end))
+        filled = np.diff(self._all.offsets) > 0
+        there: Ints = order[filled[order]]
+        return there
+
+    def blocks(self, order: Ints) -> Iterator[Block]:
+        """These windows, some tens of thousands of rows at a time."""
+        all = self._all
+        low = 0
+        while low < len(order):
+            some = order[low : low + _AT_ONCE]
+            upto = np.cumsum(all.offsets[some + 1] - all.offsets[some])
+            high = max(1, int(np.searchsorted(upto, _AT_ONCE, side="right")))
+            yield self._block(some[:high])
+            low += high
+
+    def _block(self, some: Ints) -> Block:
+        all = self._all
+        first = all.offsets[some]
+        size = all.offsets[some + 1] - first
+        ahead = np.cumsum(size) - size
+        at = np.arange(int(size.sum()), dtype=np.int64)
+        row = at + np.repeat(first - ahead, size)
+        place = np.searchsorted(self.rows, all.id[row])
+        return Block(
+            all.start[some],
+            all.end[some],
+            size,
+            all.key[some],
+            place,
+            at - np.repeat(ahead, size) + 1 if all.rank is None else all.rank[row],
+            None if all.previous is None else all.previous[row],
+            self.scores[place] if all.score is None else all.score[row],
+        )

@@ -1,0 +1,225 @@
+"""Printing a leaderboard as CSV or JSON: exact, and the same whatever engine answered."""
+
+from __future__ import annotations
+
+import json
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+from typing_extensions import override
+
+from skyband.cli.output.cells import Cells, Kind, moment
+from skyband.cli.output.leaderboard import Leaderboard
+from skyband.order import Floats, Ints
+
+LEADING = ["window_start", "window_end", "rank", "score"]
+CHANGES = ["change", "previous_rank"]
+
+_SPECIAL = re.compile(r'[",\r\n]')
+
+
+class Records(ABC):
+    """A leaderboard as records: ``[query] bounds rank middle [change] tail`` each.
+
+    The middle (score and row number) and the tail (the file's columns) of a row are written once,
+    however many windows the row is in; the middle once per window where scores are relative to it.
+    """
+
+    def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
+        self.board = board
+        self.changes = changes
+        self.middles = self._middles(board.scores, board.rows)
+        self.tails = self.all_tails(cells)
+
+    def _middles(self, scores: Floats, rows: Ints) -> list[str]:
+        return [self.middle(*pair) for pair in zip(scores.tolist(), rows.tolist(), strict=True)]
+
+    @abstractmethod
+    def middle(self, score: float, row: int) -> str:
+        """A row's score and number; objects have a score only."""
+
+    @abstractmethod
+    def all_tails(self, cells: Cells) -> list[str]:
+        """Each row's values, to the end of the record."""
+
+    @abstractmethod
+    def bounds(self, query: str | None, start: str, end: str) -> str:
+        """The beginning of a record, up to the rank; of a workload with the name of a query."""
+
+    @abstractmethod
+    def rank(self, rank: int) -> str:
+        """A rank; 0 is none."""
+
+    @abstractmethod
+    def change(self, what: str, previous: int) -> str:
+        """What happened to a row, and its rank before; 0 is none."""
+
+    def _change(self, rank: int, previous: int) -> str:
+        return self.change(happened(rank, previous), previous) if self.changes else ""
+
+    @abstractmethod
+    def write(self, out: BinaryIO) -> None:
+        """Write all records."""
+
+    def blocks(self) -> Iterator[str]:
+        """All records, some tens of thousands at a time."""
+        board, tell = self.board, moment if self.board.timed else str
+        middles, tails = self.middles, self.tails
+        whole = [middle + tail for middle, tail in zip(middles, tails, strict=True)]
+        ranks: list[str] = []
+        for block in board.blocks(board.order()):
+            fresh = np.diff(block.end, prepend=block.end[:1] - 1) != 0
+            if board.queries:
+                fresh[:] = True
+            bounds = zip(*(column[fresh].tolist() for column in block[:4]), strict=True)
+            heads = [
+                self.bounds(board.queries[key] if board.queries else None, tell(start), tell(end))
+                for start, end, _, key in bounds
+            ]
+            head = np.repeat(np.cumsum(fresh) - 1, block.size).tolist()
+            rank, place = block.rank.tolist(), block.place.tolist()
+            ranks += map(self.rank, range(len(ranks), max(rank) + 1))
+            if board.relative:
+                relative = self._middles(block.score, board.rows[block.place])
+                before = [0] * len(relative) if block.previous is None else block.previous.tolist()
+                records = [
+                    f"{heads[h]}{ranks[r]}{m}{self._change(r, b)}{tails[p]}"
+                    for h, r, m, p, b in zip(head, rank, relative, place, before, strict=True)
+                ]
+            elif block.previous is None:
+                records = [
+                    f"{heads[h]}{ranks[r]}{whole[p]}"
+                    for h, r, p in zip(head, rank, place, strict=True)
+                ]
+            else:
+                before = block.previous.tolist()
+                records = [
+                    f"{heads[h]}{ranks[r]}{middles[p]}{self._change(r, b)}{tails[p]}"
+                    for h, r, p, b in zip(head, rank, place, before, strict=True)
+                ]
+            yield "".join(records)
+
+
+def leading(board: Leaderboard) -> list[str]:
+    """The names of the columns before those of the file."""
+    names = LEADING if board.objects else [*LEADING, "row"]
+    return ["query", *names] if board.queries else names
+
+
+def happened(rank: int, previous: int) -> str:
+    """What a row of changes reports."""
+    return "left" if not rank else "moved" if previous else "entered"
+
+
+class Csv(Records):
+    """RFC 4180 with a header, ``\\n`` ends lines, and NULL is nothing between two commas.
+
+    An empty text is written ``""``, so that it is not NULL.
+    """
+
+    def __init__(self, board: Leaderboard, cells: Cells, changes: bool) -> None:
+        super().__init__(board, cells, changes)
+        names = [*leading(board), *(CHANGES if changes else []), *cells.names]
+        self.header = ",".join(map(_quoted, names))
+
+    @override
+    def middle(self, score: float, row: int) -> str:
+        return f",{score!r}" if self.board.objects else f",{score!r},{row}"
+
+    @override
+    def all_tails(self, cells: Cells) -> list[str]:
+        columns = [
+            ["," if text is None else f",{_quoted(text)}" for text in texts]
+            if kind == "text"
+            else ["," if text is None else f",{text}" for text in texts]
+            for kind, texts in zip(cells.kinds, cells.texts, strict=True)
+        ]
+        return [f"{''.join(row)}\n" for row in zip(*columns, strict=True)]
+
+    @override
+    def bounds(self, query: str | None, start: str, end: str) -> str:
+        return f"{'' if query is None else _quoted(query) + ','}{start},{end},"
+
+    @override
+    def rank(self, rank: int) -> str:
+        return str(rank) if rank else ""
+
+    @override
+    def change(self, what: str, previous: int) -> str:
+        return f",{what},{previous}" if previous else f",{what},"
+
+    @override
+    def write(self, out: BinaryIO) -> None:
+        out.write(f"{self.header}\n".encode())
+        for block in self.blocks():
+            out.write(block.encode())
+
+
+class Json(Records):
+    """One array of flat records; what JSON has no number for (NaN, infinity) is null.
+
+    A column of the file that is called as one of ours gets a number: ``rank_1``.
+    """
+
+    @override
+    def middle(self, score: float, row: int) -> str:
+        number = "" if self.board.objects else f', "row": {row}'
+        return f', "score": {_json("float", repr(score))}{number}'
+
+    @override
+    def all_tails(self, cells: Cells) -> list[str]:
+        names = _distinct([*leading(self.board), *(CHANGES if self.changes else [])], cells.names)
+        columns = [
+            [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
+            for name, kind, texts in zip(names, cells.kinds, cells.texts, strict=True)
+        ]
+        return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
+
+    @override
+    def bounds(self, query: str | None, start: str, end: str) -> str:
+        if self.board.timed:
+            start, end = f'"{start}"', f'"{end}"'
+        head = "" if query is None else f'"query": {json.dumps(query, ensure_ascii=False)}, '
+        return f'{{{head}"window_start": {start}, "window_end": {end}, "rank": '
+
+    @override
+    def rank(self, rank: int) -> str:
+        return str(rank) if rank else "null"
+
+    @override
+    def change(self, what: str, previous: int) -> str:
+        return f', "change": "{what}", "previous_rank": {previous or "null"}'
+
+    @override
+    def write(self, out: BinaryIO) -> None:
+        before = "[\n"
+        for block in self.blocks():
+            out.write((before + block[:-2]).encode())  # the comma belongs to the next record
+            before = ",\n"
+        out.write(b"[]\n" if before == "[\n" else b"\n]\n")
+
+
+def _quoted(text: str) -> str:
+    if text and not _SPECIAL.search(text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _json(kind: Kind, text: str | None) -> str:
+    if text is None or (kind == "float" and text in ("inf", "-inf", "nan")):
+        return "null"
+    return json.dumps(text, ensure_ascii=False) if kind == "text" else text
+
+
+def _distinct(taken: list[str], names: list[str]) -> list[str]:
+    distinct: list[str] = []
+    for name in names:
+        free, count = name, 0
+        while free in taken or free in distinct:
+            count += 1
+            free = f"{name}_{count}"
+        distinct.append(free)
+    return distinct

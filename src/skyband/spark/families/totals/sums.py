@@ -1,0 +1,365 @@
+"""Exact sums: values to the partial sums of a pane and key, and these to what the engine adds up.
+
+A sum of doubles depends on their order; a sum of whole numbers does not. So a double is cut into
+three whole numbers first, whose sums lose nothing: it belongs to a *bucket* of 44 powers of two, in
+units of ``2**(44 * bucket)``; a whole part of 32 bits, and two more parts of 32 bits each behind
+the point, hold all of its 53 bits. Keys whose values span many powers of two have a few partial
+sums per pane. Whole numbers of 64 bits are cut into two parts of 32.
+
+Batches are cut and added up in SQL, streams in Arrow, before Spark sees keys: its own aggregation
+of a stream writes a row of state for each key and pane, which costs more than all the rest. Both
+forms stand side by side.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+)
+
+from skyband.order import Bools, Floats, Ints
+from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE, indexed
+from skyband.totals.query import By
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Accumulator = Literal["rows", "extremes", "ints", "longs", "doubles"]
+"""What a pane holds of a key: rows, the largest or least value, or a sum of such numbers."""
+
+EXACT = "_sky_exact"
+"""The whole number that is summed, if the values are such."""
+BUCKET = "bucket"
+ROWS = "rows"
+PART_BITS = 32
+BUCKET_BITS = 44  # powers of two in a bucket
+BITS_BELOW_UNIT = 12  # of a bucket's powers of two
+LOWEST, HIGHEST = -23, 23
+"""Buckets of finite numbers; the ones beside them are those of the infinities."""
+
+_PARTS: dict[Accumulator, int] = {"rows": 0, "extremes": 1, "ints": 1, "longs": 2, "doubles": 3}
+_PART_UNIT = 1 << PART_BITS
+_LOW_BITS = _PART_UNIT - 1
+_SAFE = 1e-9  # logarithms are rounded: a bucket may hold a little more, but not less
+_EXACT_INTS = 1 << 53
+_ROOM = 1 << 29  # whole numbers that may be moved up by a part, with one added, in 63 bits
+_LARGEST = math.ldexp(1.0, 1023)
+
+
+@dataclass(frozen=True)
+class PartialSums:
+    """How the values of a key and pane are added up, and how their partial sums are laid out.
+
+    ``types`` are those of the parts of a key.
+    """
+
+    accumulator: Accumulator
+    by: By
+    types: tuple[DataType, ...]
+
+    @property
+    def value(self) -> str:
+        """The column that is added up."""
+        return EXACT if self.accumulator in ("ints", "longs") else SCORE
+
+    @property
+    def counted(self) -> bool:
+        """Whether it matters how many rows there are."""
+        return self.by in ("count", "mean")
+
+    @property
+    def key(self) -> list[str]:
+        """The columns of a key."""
+        return indexed("kept", len(self.types))
+
+    @property
+    def parts(self) -> list[str]:
+        """The columns of the parts of a sum."""
+        return indexed("part", _PARTS[self.accumulator])
+
+    @property
+    def schema(self) -> StructType:
+        """The newest time, the key, bucket (doubles only), rows (if they matter), parts."""
+        part = DoubleType() if self.accumulator == "extremes" else LongType()
+        return StructType(
+            [
+                StructField(POSITION, LongType()),
+                *(StructField(*field) for field in zip(self.key, self.types, strict=True)),
+                *([StructField(BUCKET, IntegerType())] if self.accumulator == "doubles" else []),
+                *([StructField(ROWS, LongType())] if self.counted else []),
+                *(StructField(name, part) for name in self.parts),
+            ]
+        )
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The same in Arrow."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return to_arrow_schema(self.schema)
+
+    def add_sql(self, rows: DataFrame, groups: list[str], pane: Column) -> DataFrame:
+        """Add up labelled rows: a row per key and pane, ``groups``, the pane, its partial sums."""
+        rows = cut_sql(rows, self.accumulator)
+        names = [*groups, *self.key, LABEL]
+        names += [name for name in (LONGER, BUCKET) if name in rows.columns]
+        add = {"max": F.max, "min": F.min}[self.by] if self.accumulator == "extremes" else F.sum
+        sums = rows.groupBy(*names).agg(
+            F.max(F.when(F.col(SCORE).isNotNull(), F.col(POSITION))).alias(POSITION),
+            F.count(SCORE).alias(ROWS),
+            *(add(name).alias(name) for name in self.parts),
+        )
+        return sums.filter(F.col(ROWS) > 0).select(*groups, pane, *self.schema.names)
+
+    def add_arrow(
+        self, rows: pa.RecordBatch, groups: tuple[str, ...], panes: Ints
+    ) -> pa.RecordBatch:
+        """The same of rows that all have a value, and the panes that they are in.
+
+        The last of ``groups`` is the shard, which follows from the key.
+        """
+        import pyarrow as pa
+
+        from skyband.spark.families.totals.keys import codes
+
+        bucket, parts = cut(rows.column(self.value).to_numpy(), self.accumulator)
+        same = [pa.array(panes), *(rows.column(name) for name in (*groups[:-1], *self.key))]
+        if bucket is not None:
+            same.append(pa.array(bucket))
+        add = self.by if self.accumulator == "extremes" else "sum"
+        wanted = [("first", "min"), (POSITION, "max"), *((name, add) for name in self.parts)]
+        if self.counted:
+            wanted.append(("first", "count"))
+        table = pa.table(
+            {
+                "code": codes(same, rows.num_rows),
+                "first": np.arange(rows.num_rows),
+                POSITION: rows.column(POSITION),
+                **dict(zip(self.parts, parts, strict=True)),
+            }
+        )
+        sums = table.group_by("code", use_threads=False).aggregate(wanted).combine_chunks()
+        first = sums["first_min"]
+        laid_out: dict[str, Any] = {name: rows.column(name).take(first) for name in groups}
+        laid_out |= {"pane": same[0].take(first), POSITION: sums[f"{POSITION}_max"]}
+        laid_out |= {name: rows.column(name).take(first) for name in self.key}
+        if bucket is not None:
+            laid_out[BUCKET] = same[-1].take(first)
+        if self.counted:
+            laid_out[ROWS] = sums["first_count"]
+        laid_out |= {name: sums[f"{name}_{add}"] for name in self.parts}
+        (batch,) = pa.table(laid_out).combine_chunks().to_batches()
+        return batch
+
+    def exact_parts(self, rows: pa.RecordBatch) -> tuple[ExactParts, Ints | None]:
+        """Values to push, and how many rows each of them stands for, if that matters."""
+        parts = [rows.column(name).to_numpy() for name in self.parts]
+        if self.accumulator == "doubles":
+            exact = double_parts(int64(rows.column(BUCKET)), parts)
+        elif self.accumulator == "rows":
+            exact = single_parts(np.zeros(rows.num_rows))
+        elif self.accumulator == "extremes":
+            exact = single_parts(np.array(parts[0]))
+        else:
+            exact = whole_parts(parts)
+        if not self.counted:
+            return exact, None
+        return exact, np.where(exact.first, int64(rows.column(ROWS))[exact.row], 0)
+
+
+def int64(column: Any) -> Ints:
+    """A column of whole numbers as NumPy's."""
+    numbers: Ints = column.to_numpy().astype(np.int64, copy=False)
+    return numbers
+
+
+# values are cut into parts
+
+
+def cut_sql(rows: DataFrame, accumulator: Accumulator) -> DataFrame:
+    """Add the parts of each value and, of doubles, its bucket."""
+    exact, score = F.col(EXACT), F.col(SCORE)
+    if accumulator == "doubles":
+        return rows.withColumn(BUCKET, _bucket_sql()).withColumns(_double_parts_sql())
+    if accumulator == "longs":
+        low = exact.bitwiseAND(F.lit(_LOW_BITS))
+        return rows.withColumns({"part_0": F.shiftright(exact, PART_BITS), "part_1": low})
+    if accumulator == "rows":
+        return rows
+    # 2**32 of 31 bits each fit a bigint
+    return rows.withColumn("part_0", exact if accumulator == "ints" else score)
+
+
+def cut(values: Any, accumulator: Accumulator) -> tuple[Ints | None, list[Any]]:
+    """The bucket of each value, of doubles, and its parts."""
+    if accumulator == "doubles":
+        return cut_doubles(values)
+    if accumulator == "longs":
+        return None, [values >> PART_BITS, values & _LOW_BITS]
+    return None, [values] if accumulator != "rows" else []
+
+
+def _bucket_sql() -> Column:
+    size = F.abs(SCORE)
+    power = F.log2(size) - F.lit(_SAFE)
+    place = F.floor((power + F.lit(BITS_BELOW_UNIT)) / F.lit(BUCKET_BITS))
+    usual = (size >= F.lit(2.0**-BITS_BELOW_UNIT)) & (size < F.lit(float(_PART_UNIT)))
+    infinite = F.when(F.col(SCORE) > 0, F.lit(HIGHEST + 1)).otherwise(F.lit(LOWEST - 1))
+    return (
+        F.when(usual | (size == 0) | size.isNull(), F.lit(0))
+        .when(size == F.lit(math.inf), infinite)
+        .otherwise(F.greatest(place, F.lit(LOWEST)))
+        .cast("int")
+    )
+
+
+def _double_parts_sql() -> dict[str, Column]:
+    """Three whole numbers for each number, in units of its bucket; none of an infinity."""
+    bucket = F.col(BUCKET)
+    powers = range(LOWEST * BUCKET_BITS, (HIGHEST + 1) * BUCKET_BITS, BUCKET_BITS)
+    units = F.array(*(F.lit(math.ldexp(1.0, power)) for power in powers))
+    scaled = F.when(bucket == 0, F.col(SCORE)).when(
+        bucket.between(LOWEST, HIGHEST), F.col(SCORE) / F.get(units, bucket - F.lit(LOWEST))
+    )
+    scaled = F.coalesce(scaled, F.lit(0.0))
+    first = scaled.cast("bigint")
+    rest = (scaled - first.cast("double")) * F.lit(float(_PART_UNIT))
+    second = rest.cast("bigint")
+    third = ((rest - second.cast("double")) * F.lit(float(_PART_UNIT))).cast("bigint")
+    return {"part_0": first, "part_1": second, "part_2": third}
+
+
+def cut_doubles(values: Floats) -> tuple[Ints, list[Ints]]:
+    """The bucket of each value, and its three parts in it."""
+    infinite: Bools = np.isinf(values)
+    finite = np.where(infinite, 0.0, values)
+    power = np.where(finite == 0, 0, np.frexp(finite)[1] - 1)
+    bucket = np.maximum((power + BITS_BELOW_UNIT) // BUCKET_BITS, LOWEST)
+    scaled = np.ldexp(finite, -BUCKET_BITS * bucket)
+    parts: list[Ints] = []
+    for _ in range(3):
+        whole = scaled.astype(np.int64)
+        parts.append(whole)
+        scaled = np.ldexp(scaled - whole, PART_BITS)
+    beyond = np.where(values > 0, HIGHEST + 1, LOWEST - 1)
+    buckets: Any = np.where(infinite, beyond, bucket).astype(np.int32)
+    return buckets, parts
+
+
+# partial sums become float64 numbers that the engine adds up, without loss
+
+
+class ExactParts(NamedTuple):
+    """Values to push: the partial sum that each is a part of, and whether it is its first."""
+
+    row: Ints
+    value: Floats
+    first: Bools
+
+
+def whole_parts(parts: list[Ints]) -> ExactParts:
+    """Parts of whole numbers: of one sum, or of one in units of ``2**32`` and one beside it."""
+    if len(parts) == 1:
+        return _joined(_halves(parts[0], 0))
+    high, low = parts
+    if _fits(high, low):
+        return _joined(_halves((high << PART_BITS) + low, 0))
+    return _joined([*_halves(high, PART_BITS), *_halves(low, 0)])
+
+
+def double_parts(bucket: Ints, parts: list[Ints]) -> ExactParts:
+    """Parts of the sums of doubles that were cut."""
+    whole, middle, last = parts
+    unit = BUCKET_BITS * bucket
+    with np.errstate(over="ignore"):  # such sums come apart below
+        if _fits(whole, middle):
+            columns = _halves((whole << PART_BITS) + middle, unit - PART_BITS)
+        else:
+            columns = [*_halves(whole, unit), *_halves(middle, unit - PART_BITS)]
+        columns += _halves(last, unit - 2 * PART_BITS)
+    columns[0] = np.where(bucket > HIGHEST, np.inf, np.where(bucket < LOWEST, -np.inf, columns[0]))
+    exact = _joined(columns)
+    finite = (bucket >= LOWEST) & (bucket <= HIGHEST)
+    beyond = np.isinf(exact.value) & finite[exact.row]
+    return _smaller(exact, np.unique(exact.row[beyond]), bucket, parts) if beyond.any() else exact
+
+
+def single_parts(values: Floats) -> ExactParts:
+    """Every value is all of its sum."""
+    return ExactParts(np.arange(len(values)), values, np.ones(len(values), np.bool_))
+
+
+def _fits(high: Ints, low: Ints) -> bool:
+    """Whether two parts can be joined in one whole number."""
+    return not len(high) or bool(np.abs(high).max() < _ROOM and np.abs(low).max() < 1 << 60)
+
+
+def _halves(numbers: Ints, unit: Ints | int) -> list[Floats]:
+    """Whole numbers, in units of powers of two, as one or two columns of float64."""
+    if not len(numbers) or (numbers.max() <= _EXACT_INTS and numbers.min() >= -_EXACT_INTS):
+        return [np.ldexp(numbers.astype(np.float64), unit)]
+    high, low = numbers >> PART_BITS, numbers & _LOW_BITS
+    return [
+        np.ldexp(high.astype(np.float64), np.asarray(unit) + PART_BITS),
+        np.ldexp(low.astype(np.float64), unit),
+    ]
+
+
+def _joined(columns: list[Floats]) -> ExactParts:
+    """Row by row, the first column always and the others where they are not zero."""
+    rows = len(columns[0])
+    if len(columns) == 1:
+        return single_parts(columns[0])
+    matrix = np.stack(columns, axis=1)
+    there = matrix != 0
+    there[:, 0] = True
+    row, column = np.nonzero(there)
+    assert len(np.unique(row)) == rows, "each partial sum has a first part"
+    return ExactParts(row, matrix[row, column], column == 0)
+
+
+def _smaller(exact: ExactParts, large: Ints, bucket: Ints, parts: list[Ints]) -> ExactParts:
+    """The same, but sums beyond the largest float64 as several values below it."""
+    rows, values, firsts = [], [], []
+    for at in large.tolist():
+        whole = sum(int(part[at]) << (PART_BITS * (2 - i)) for i, part in enumerate(parts))
+        unit = BUCKET_BITS * int(bucket[at]) - 2 * PART_BITS
+        several = _doubles(abs(whole), unit)
+        rows += [at] * len(several)
+        values += [value if whole >= 0 else -value for value in several]
+        firsts += [True, *([False] * (len(several) - 1))]
+    others = ~np.isin(exact.row, large)
+    row = np.concatenate([exact.row[others], np.array(rows, np.int64)])
+    order = np.argsort(row, kind="stable")
+    return ExactParts(
+        row[order],
+        np.concatenate([exact.value[others], values])[order],
+        np.concatenate([exact.first[others], firsts])[order],
+    )
+
+
+def _doubles(whole: int, unit: int) -> list[float]:
+    """A whole number in units of a power of two as float64 numbers."""
+    values: list[float] = []
+    largest = 1 << (1023 - unit)
+    while whole >= largest:
+        values.append(_LARGEST)
+        whole -= largest
+    while whole:
+        shift = max(whole.bit_length() - 53, 0)
+        values.append(math.ldexp(whole >> shift, unit + shift))
+        whole -= whole >> shift << shift
+    return values

@@ -1,0 +1,314 @@
+"""What is kept of a key between micro-batches: panes in, ranked windows of all queries out.
+
+The state of a key is its candidate rows and how far it has been answered. Queries are not part of
+it: a job that goes on with other queries answers those from the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+)
+
+from skyband.order import Floats, Ints
+from skyband.query import TopK
+from skyband.spark.axis import FOREVER, Progress
+from skyband.spark.state.candidates import Column, Pool
+from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, array_field
+from skyband.workload import build
+from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
+
+ANSWERS = 50_000
+"""Ranked rows that are handed over at once, about."""
+
+_ALGORITHM = "mtopmerge"
+
+
+class BestRows(NamedTuple):
+    """The best rows of a pane by one score, best first; ``position`` is where the pane begins."""
+
+    position: int
+    score: Column
+    columns: list[Column]
+
+
+class WorkloadPane(NamedTuple):
+    """The best rows of a pane by each score.
+
+    Where windows count rows, those that end at ``complete_until`` or before are completed by them.
+    """
+
+    best: list[BestRows]
+    complete_until: int
+
+
+class RankedWindows(NamedTuple):
+    """Windows with their rankings: slots of the pool, best first, one window after the other."""
+
+    windows: Windows
+    slots: Ints
+    upto: Ints
+
+
+class WorkloadCandidates:
+    """Maintains the rows of one key and score that can still be in an answer of any query.
+
+    Rows of a pane stand at the position where the pane begins, and in the order of the panes; of
+    one pane the best comes last, since of equal scores the structure ranks the later first. Nothing
+    else is kept between calls: neither windows nor queries, so that the queries may change.
+
+    Complexity: that of MTopMerge, plus O(w log w) per call for w open windows.
+    """
+
+    def __init__(self, schedule: Schedule, rate: float, width: int, done: int) -> None:
+        self.schedule = schedule.after(done)
+        self.pool = Pool(width)
+        self.position: Ints = np.empty(0, np.int64)
+        self.score: Floats = np.empty(0)
+        self.remaining: Ints = np.empty(0, np.int64)  # slots of the rows that may win later
+        self._structure = build(_ALGORITHM)
+        # the stretch of positions whose windows are answered at once
+        self._stretch = max(1, int(ANSWERS / rate)) if rate else 1 << 61
+
+    def __len__(self) -> int:
+        return len(self.remaining)
+
+    @property
+    def due(self) -> int | None:
+        """Where the next window ends that holds anything; None if nothing is left."""
+        return int(self.schedule.open.end.min()) if len(self.schedule.open.end) else None
+
+    def restore(self, position: Column, score: Column, columns: list[Column]) -> None:
+        """Take in the rows that an earlier call left."""
+        self.position, self.score = np.array(position, np.int64), np.array(score, np.float64)
+        self.pool.add(columns, len(position))
+
+    def run(self, panes: list[BestRows], closed: int) -> Iterator[RankedWindows]:
+        """Take in panes, in any order, and answer every window that ends at ``closed`` or before.
+
+        Afterwards only the rows are left that may win in a later window.
+        """
+        from skyband.workload.structure import PlacedRows  # compiles kernels, so not on the driver
+
+        self._join(sorted(panes, key=lambda pane: pane.position))
+        slot = np.arange(len(self.position), dtype=np.int64)
+        low = 0
+        while True:
+            begin = [int(self.position[low])] if low < len(slot) else []
+            begin += [] if self.due is None else [self.due]
+            answered = self.schedule.closed
+            upto = min(closed, max(answered, min(begin)) + self._stretch) if begin else closed
+            high = int(np.searchsorted(self.position, upto))
+            part = slice(low, high)
+            rows = PlacedRows(self.score[part], slot[part], self.position[part], slot[part])
+            piece = self.schedule.cut(rows.at, upto)
+            answers = self._structure.push(rows, piece, places=False, numbers=False)
+            if len(piece.due.end):
+                yield RankedWindows(piece.due, answers.id, answers.upto)
+            low = high
+            if upto == closed:
+                break
+        self._forget(closed)
+
+    def _join(self, panes: list[BestRows]) -> None:
+        positions, scores = [self.position], [self.score]
+        newest = int(self.position[-1]) if len(self.position) else None
+        for pane in panes:
+            if newest is not None and pane.position <= newest:
+                raise AssertionError(f"a pane at {pane.position} after one at {newest}")
+            newest = pane.position
+            positions.append(np.full(len(pane.score), pane.position, np.int64))
+            scores.append(np.array(pane.score[::-1], np.float64))
+            self.pool.add([column[::-1] for column in pane.columns], len(pane.score))
+        self.position, self.score = np.concatenate(positions), np.concatenate(scores)
+
+    def _forget(self, closed: int) -> None:
+        none = np.empty(0, np.int64)
+        self._structure.forget(Piece(self.schedule.open, NO_WINDOWS, none, closed))
+        self.remaining = self._structure.kept()
+
+    def save(self) -> list[Column]:
+        """The rows that are left, in order: positions, scores, carried columns."""
+        remaining = self.remaining.tolist()
+        columns = [[column[i] for i in remaining] for column in self.pool.columns]
+        return [
+            self.position[self.remaining].tolist(),
+            self.score[self.remaining].tolist(),
+            *columns,
+        ]
+
+
+@dataclass(frozen=True)
+class WorkerQuery:
+    """A query as workers know it: the number of its score, and where its windows are complete."""
+
+    name: str
+    query: TopK
+    score: int
+    complete_from: int | None
+
+
+@dataclass(frozen=True)
+class WorkloadSpec(StateSpec):
+    """Keeps the candidates of each key, by each score; the axis counts positions, not windows."""
+
+    queries: tuple[WorkerQuery, ...]
+    scores: int
+    types: tuple[DataType, ...]
+
+    @property
+    def fields(self) -> tuple[StructField, ...]:
+        """One array per column of the candidates by each score."""
+        rows: list[StructField] = []
+        for i in range(self.scores):
+            types = [LongType(), DoubleType(), *self.types]
+            nulls = [False, False, *(True for _ in self.types)]
+            rows += map(array_field, self.row_fields(i), types, nulls)
+        return (
+            StructField("done", LongType(), False),  # windows up to here were answered
+            StructField("reached", LongType(), False),  # ... and up to here are complete
+            *rows,
+        )
+
+    def row_fields(self, score: int) -> list[str]:
+        """The fields of the candidates by a score."""
+        columns = (f"kept_{j}_by_{score}" for j in range(len(self.types)))
+        return [f"place_{score}", f"score_{score}", *columns]
+
+    @property
+    def output(self) -> tuple[StructField, ...]:
+        """Some windows, without the key: their rows once, and each ranking as slots of them."""
+        return (
+            StructField("candidates", LongType()),
+            StructField("queries", ArrayType(StringType(), False)),
+            StructField("starts", ArrayType(LongType(), False)),
+            StructField("ends", ArrayType(LongType(), False)),
+            StructField("rows", ArrayType(ArrayType(IntegerType(), False), False)),
+            StructField("scores", ArrayType(DoubleType(), False)),
+            *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(self.types)),
+        )
+
+    def weight(self, row: tuple[Any, ...]) -> int:
+        """How many ranked rows some windows hold."""
+        _, _, _, _, rankings, *_ = row
+        return sum(map(len, rankings))
+
+    def progress(self, watermark: int) -> Progress:
+        """The position that a watermark has reached."""
+        return Progress(self.axis.position_at(watermark), self.axis.ended(watermark))
+
+    @cached_property
+    def schedules(self) -> list[tuple[Schedule, float]]:
+        """The windows of the queries by each score, and how many rows they rank per unit."""
+        schedules = []
+        for score in range(self.scores):
+            schedule, rate = Schedule(counted=False, farewell=False), 0.0
+            for number, each in enumerate(self.queries):
+                if each.score == score:
+                    schedule.add(number, each.query, each.complete_from)
+                    rate += each.query.k / each.query.window.slide
+            schedules.append((schedule, rate))
+        return schedules
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "schedules"}
+
+    def pane(self, values: tuple[Any, ...]) -> WorkloadPane:
+        """A pane of its position, then columns by each score, then what its rows complete."""
+        position, *columns = values
+        complete_until = columns.pop() if self.axis.counts_rows else -FOREVER
+        width = 1 + len(self.types)
+        best = [
+            BestRows(position, columns[low], columns[low + 1 : low + width])
+            for low in range(0, len(columns), width)
+        ]
+        return WorkloadPane(best, complete_until)
+
+    def open(
+        self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
+    ) -> WorkloadState:
+        """The candidates of a key, by each score."""
+        done = -FOREVER // 2 if fields is None else fields["done"]
+        width = len(self.types)
+        candidates = [WorkloadCandidates(*each, width, done) for each in self.schedules]
+        if fields is None:
+            return WorkloadState(self, candidates, done)
+        for i, each in enumerate(candidates):
+            position, score, *columns = (fields[name] for name in self.row_fields(i))
+            each.restore(position, score, columns)
+        return WorkloadState(self, candidates, done, fields["reached"])
+
+
+@dataclass
+class WorkloadState(KeyState):
+    """One key: its candidates by each score, and how far its windows are answered and complete."""
+
+    spec: WorkloadSpec
+    candidates: list[WorkloadCandidates]
+    done: int
+    complete_until: int = -FOREVER
+    due: int | None = None
+
+    def run(self, panes: list[WorkloadPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+        """Take in panes, and answer what ends where the watermark is, or before.
+
+        Once the stream has ended, windows that count rows are answered as far as this key's rows
+        complete them, and then nothing is left.
+        """
+        closed, ended = progress
+        self.done = closed
+        if self.spec.axis.counts_rows:
+            reached = (pane.complete_until for pane in panes)
+            self.complete_until = max([self.complete_until, *reached])
+            closed = min(closed, self.complete_until) if ended else closed
+        last = None
+        for i, candidates in enumerate(self.candidates):
+            best = [pane.best[i] for pane in panes if pane.best[i].score]
+            for ranked in candidates.run(best, closed):
+                if last is not None:
+                    yield (None, *last)
+                last = self._row(candidates, ranked)
+        dues = [candidates.due for candidates in self.candidates if candidates.due is not None]
+        self.due = None if ended or not dues else min(dues)
+        if last is not None:
+            yield (sum(map(len, self.candidates)), *last)
+
+    def _row(self, candidates: WorkloadCandidates, ranked: RankedWindows) -> tuple[Any, ...]:
+        """Some windows in the layout of the output, without the number of candidates."""
+        used, slots = np.unique(ranked.slots, return_inverse=True)
+        flat, upto = slots.tolist(), ranked.upto.tolist()
+        rankings = [flat[low:high] for low, high in zip([0, *upto], upto, strict=False)]
+        rows = used.tolist()
+        windows = ranked.windows
+        return (
+            [self.spec.queries[number].name for number in windows.query.tolist()],
+            windows.start.tolist(),
+            windows.end.tolist(),
+            rankings,
+            candidates.score[used].tolist(),
+            *([column[i] for i in rows] for column in candidates.pool.columns),
+        )
+
+    @property
+    def alarm(self) -> int | None:
+        """When the next window ends that holds anything."""
+        return None if self.due is None else self.spec.axis.alarm(self.due)
+
+    def save(self) -> dict[str, Any]:
+        """The candidates, and how far they are answered."""
+        fields: dict[str, Any] = {"done": self.done, "reached": self.complete_until}
+        for i, candidates in enumerate(self.candidates):
+            fields |= zip(self.spec.row_fields(i), candidates.save(), strict=True)
+        return fields

@@ -1,0 +1,88 @@
+"""The way of every query: a DataFrame of rows in, a DataFrame of ranked windows out.
+
+    rows -> project -> set aside -> mark of the end -> panes -> state -> merge -> ranked rows
+
+Families differ in what a pane holds and in what is kept of it; their plans say so.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from skyband.errors import QueryError
+from skyband.spark import draining, quarantine
+from skyband.spark.columns import ALL, POSITION, quoted, score_names
+from skyband.spark.plan import Plan
+from skyband.spark.sessions import SETTINGS
+from skyband.spark.state import batch
+from skyband.spark.state.processor import StateSpec, WindowProcessor
+
+_STORE = "spark.sql.streaming.stateStore.providerClass"
+
+
+def answer(df: DataFrame, plan: Plan, counts: Observation | None = None) -> DataFrame:
+    """Answer a query over a DataFrame that it was planned for.
+
+    ``counts`` observes what was read of a batch and what could not be ranked; a stream reports it
+    with its progress.
+    """
+    base = plan.base
+    if df.isStreaming:
+        check_store(df)
+    projected = plan.project(project(df, plan))
+    rows = quarantine.admitted(projected, plan, counts)
+    if df.isStreaming and base.drain is not None:
+        rows = draining.with_mark(rows, base.axis, base.drain)
+    panes = plan.panes(rows, None if df.isStreaming else _newest(projected, plan))
+    return plan.output(plan.merge(keep_state(panes, plan.state())))
+
+
+def check_store(df: DataFrame) -> None:
+    """Refuse other state stores than RocksDB: Spark does, too, but late."""
+    store = df.sparkSession.conf.get(_STORE, "") or ""
+    if "RocksDB" not in store:
+        raise QueryError(
+            f"{_STORE} is {store or 'not set'}",
+            "Spark's RocksDB store, which stateful processors need",
+            f"use skyband.spark.session(), or set it to {SETTINGS[_STORE]}",
+        )
+
+
+def project(df: DataFrame, plan: Plan) -> DataFrame:
+    """Only what the query needs, under our names: keys, scores, position, ties, columns."""
+    base, scores = plan.base, plan.scores
+    keys = [key.pack_key().alias(f"key_{i}") for i, key in enumerate(base.keys)]
+    return df.select(
+        *(keys or [F.lit(0).alias(ALL)]),
+        *(score.alias(name) for score, name in zip(scores, score_names(len(scores)), strict=True)),
+        base.axis.position_sql().cast("bigint").alias(POSITION),
+        *(tie.pack().alias(f"tie_{i}") for i, tie in enumerate(base.ties)),
+        *(column.pack().alias(f"kept_{i}") for i, column in enumerate(base.columns)),
+        *(F.col(quoted(name)).alias(f"same_{i}") for i, name in enumerate(base.deduplicate_by)),
+        *plan.extras,
+    )
+
+
+def _newest(projected: DataFrame, plan: Plan) -> Column | None:
+    """The newest position of a batch, if rows complete windows."""
+    axis = plan.base.axis
+    if not axis.counts_rows:
+        return None
+    return quarantine.sound(projected, axis).agg(F.max(POSITION)).scalar()
+
+
+def keep_state(panes: DataFrame, spec: StateSpec) -> DataFrame:
+    """The windows of each group of panes: by the one processor, or all at once for a batch."""
+    names = spec.groups
+    keys = [StructField(f"key_{i}", panes.schema[name].dataType) for i, name in enumerate(names)]
+    schema = StructType([*keys, *spec.output])
+    if not panes.isStreaming:
+        return batch.answered(panes, spec, schema)
+    return panes.groupBy(*names).transformWithState(
+        statefulProcessor=WindowProcessor(spec, len(names)),
+        outputStructType=schema,
+        outputMode="append",
+        timeMode="EventTime",
+    )
