@@ -161,7 +161,8 @@ def test_papers_name_tests_and_files_that_exist():
     for module, test in re.findall(r"`(test_\w+)(?:::(test_\w+))?`", page):
         code = text_of(f"tests/{module}.py")
         assert not test or f"def {test}(" in code, (module, test)
-    sources = [p.relative_to(ROOT).as_posix() for p in (ROOT / "src").rglob("*.py")]
+    folders = (ROOT / "src", ROOT / "benchmarks")
+    sources = [p.relative_to(ROOT).as_posix() for folder in folders for p in folder.rglob("*.py")]
     for path in re.findall(r"`((?:\w+/)*\w+\.py)`", page):
         assert any(f"/{source}".endswith(f"/{path}") for source in sources), path
 
