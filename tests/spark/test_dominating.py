@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_dominating
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -41,7 +41,7 @@ def points(found: Rows) -> list[tuple[float, ...] | None]:
 
 
 def expected(found: Rows, key: str = "") -> list[tuple[Any, ...]]:
-    """What the oracle says of the windows asked for, in the layout of ``playing.whole``."""
+    """What the oracle says of the windows asked for, in the layout of ``samples.result_rows``."""
     answers: list[tuple[Any, ...]] = []
     for value in sorted({str(row[key]) for row in found} if key else {""}):
         own = [row for row in found if not key or str(row[key]) == value]
@@ -59,48 +59,50 @@ def expected(found: Rows, key: str = "") -> list[tuple[Any, ...]]:
 
 def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     """Run a stream over what is there; returns what its sink holds."""
-    rows = playing.stream(spark, source)
+    rows = samples.stream(spark, source)
     marks = str(home / "marks")
     leaders = top_k_dominating(rows, drain=marks, **{**ASKED, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
 def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
-    return spark.read.schema(playing.ROWS).parquet(playing.write(tmp_path / "rows", [found]))
+    return spark.read.schema(samples.DDL).parquet(samples.write(tmp_path / "rows", [found]))
 
 
 @pytest.mark.parametrize("key", ["", "sector"])
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path, key: str) -> None:
-    found = playing.rows(3, 300)
+    found = samples.rows(3, 300)
     rows = frame(spark, found, tmp_path)
     leaders = rows.transform(top_k_dominating, partition_by=key or None, **ASKED)
-    assert playing.whole(leaders.collect(), *([key] if key else [])) == expected(found, key)
+    assert samples.result_rows(leaders.collect(), *([key] if key else [])) == expected(found, key)
 
 
 @pytest.mark.parametrize("key", ["", "sector"])
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path, key: str
 ) -> None:
-    found = playing.rows(5, 260)
-    parts = playing.split(found, 3, 5)
+    found = samples.rows(5, 260)
+    parts = samples.split(found, 3, 5)
     late = {**found[0], "id": -1, "price": -99.0, "ts": found[0]["ts"] - 900 * SECOND}
     keys = [key] if key else []
-    source = playing.write(tmp_path / "source", parts[:2])
-    first = playing.whole(run(spark, tmp_path, source, partition_by=key or None), *keys)
+    source = samples.write(tmp_path / "source", parts[:2])
+    first = samples.result_rows(run(spark, tmp_path, source, partition_by=key or None), *keys)
     wanted = expected(found, key)
     assert 0 < len(first) < len(wanted)
     assert set(first) <= set(wanted)
-    playing.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    samples.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
-    assert playing.whole(run(spark, tmp_path, source, partition_by=key or None), *keys) == wanted
+    assert (
+        samples.result_rows(run(spark, tmp_path, source, partition_by=key or None), *keys) == wanted
+    )
     with pytest.raises(QueryError, match="dominating was price min"):
         run(spark, tmp_path, source, partition_by=key or None, dimensions=[("price", "max")])
 
 
 def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(4, 130)
+    found = samples.rows(4, 130)
     rows = frame(spark, found, tmp_path)
     asked = {**ASKED, "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None}
     leaders = top_k_dominating(rows, **asked, full=True, shards=3)
@@ -110,7 +112,7 @@ def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> N
         for window in windows
         for rank, (score, at) in enumerate(window.rows, start=1)
     ]
-    assert playing.whole(leaders.collect()) == sorted(wanted)
+    assert samples.result_rows(leaders.collect()) == sorted(wanted)
 
 
 @pytest.mark.parametrize(
@@ -137,12 +139,12 @@ def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> N
 def test_wrong_arguments_are_told_before_anything_runs(
     spark: SparkSession, more: dict[str, Any], told: str
 ) -> None:
-    rows = spark.createDataFrame([], playing.ROWS)
+    rows = spark.createDataFrame([], samples.DDL)
     with pytest.raises((QueryError, DataError), match=told):
         top_k_dominating(rows, **{**ASKED, **more})
 
 
 def test_a_stream_of_all_rows_cannot_be_deduplicated(spark: SparkSession, tmp_path: Path) -> None:
-    rows = playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
+    rows = samples.stream(spark, samples.write(tmp_path / "rows", [samples.rows(1, 5)]))
     with pytest.raises(QueryError, match="deduplicate_by for all rows of a stream"):
         top_k_dominating(rows, **ASKED, deduplicate_by="id")

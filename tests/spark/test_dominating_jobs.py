@@ -14,7 +14,7 @@ from skyband.errors import QueryError
 from skyband.spark.families.dominating.plan import DominatingQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
+from tests.spark import samples
 from tests.spark.test_dominating import ASKED, expected
 
 QUERY = {
@@ -88,8 +88,8 @@ def test_what_is_wrong_is_told_before_spark_starts(
 
 @pytest.mark.spark
 def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
-    found = playing.rows(6, 120)
-    playing.write(tmp_path / "rows", [found])
+    found = samples.rows(6, 120)
+    samples.write(tmp_path / "rows", [found])
     file = job(tmp_path, drain=True)
     told = run("explain", str(file))
     assert told.code == 0
@@ -105,4 +105,4 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
     nans = sum(row["price"] is not None and row["price"] != row["price"] for row in found)
     assert f"not ranked  {nulls} NULL and {nans} NaN scores" in ran.out
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert playing.whole(leaders) == expected(found)
+    assert samples.result_rows(leaders) == expected(found)

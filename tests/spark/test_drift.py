@@ -17,11 +17,11 @@ from skyband import TopK, Workload, last
 from skyband.errors import DataError, QueryError, SkybandError
 from skyband.spark import claim, top_k, top_k_dominating, top_k_incomplete, top_k_workload
 from tests.command_line import Runner
-from tests.spark import playing
+from tests.spark import samples
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = f"{playing.ROWS}, list array<int>, tags map<string,string>, loose variant"
+COLUMNS = f"{samples.DDL}, list array<int>, tags map<string,string>, loose variant"
 TIMES = {"time": "ts", "window": "20 seconds", "slide": "10 seconds"}
 STREAMS = {"streams": ["a", "b"], "stream": "sector", "bounds": (-9, 9), "outside": "clip"}
 FAMILIES = ("top_k", "workload", "dominating", "incomplete", "totals")
@@ -86,7 +86,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    return playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
+    return samples.stream(spark, samples.write(tmp_path / "rows", [samples.rows(1, 5)]))
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def other_store(spark: SparkSession) -> Iterator[None]:
 def job(folder: Path, query: dict[str, Any], **more: Any) -> str:
     """A job file over rows that are there, which differs from a usual one in ``more``."""
     if not (folder / "rows").exists():
-        playing.write(folder / "rows", [playing.rows(1, 20)])
+        samples.write(folder / "rows", [samples.rows(1, 20)])
     found = {
         "source": {"format": "parquet", "path": "rows"},
         "query": query,
@@ -250,7 +250,7 @@ def test_a_job_with_an_aggregate_is_told_of_key(tmp_path: Path, run: Runner) -> 
 
 # the column of the streams was not looked at, and failed in Spark
 def test_columns_that_spark_confuses_are_refused_as_stream(spark: SparkSession) -> None:
-    twice = spark.createDataFrame([], f"{playing.ROWS}, SECTOR string")
+    twice = spark.createDataFrame([], f"{samples.DDL}, SECTOR string")
     with pytest.raises(DataError, match=r"2 columns 'sector'.*different names"):
         asked("incomplete", twice)
 
@@ -279,7 +279,7 @@ def test_rows_set_aside_complete_no_windows(spark: SparkSession, family: str) ->
         del more["partition_by"]
     sound = [(None, seq, seq, "ab"[seq % 2], float(seq)) for seq in range(10)]
     beyond = (None, 1 << 50, 99, "a", 1.0)
-    found = asked(family, spark.createDataFrame([*sound, beyond], playing.ROWS), **more)
+    found = asked(family, spark.createDataFrame([*sound, beyond], samples.DDL), **more)
     assert found.agg(F.max("window.end")).collect() == [(9,)]
 
 

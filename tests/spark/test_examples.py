@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.running import EXAMPLES, run
+from tests.spark.scripts import EXAMPLES, run_script
 
 pytestmark = pytest.mark.spark
 
@@ -43,7 +43,7 @@ SAYS = {
 
 @pytest.mark.parametrize("name", SAYS)
 def test_an_example_runs_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    told = run(EXAMPLES / name, tmp_path)
+    told = run_script(EXAMPLES / name, tmp_path)
     for wanted in SAYS[name]:
         assert re.search(wanted, told), told
     left = [path.name for path in (tmp_path / "temporary").iterdir()]

@@ -18,8 +18,8 @@ from skyband import IncompleteMonitor, TopKIncomplete, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_incomplete
 from tests import oracle, oracle_incomplete
-from tests.spark import playing
-from tests.spark.playing import BASE, SECOND
+from tests.spark import samples
+from tests.spark.samples import BASE, SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -121,13 +121,13 @@ def expected(rows: Rows, key: str = "", combine: Any = "sum") -> list[tuple[Any,
     answers: list[tuple[Any, ...]] = []
     for value in sorted({str(row[key]) for row in rows} if key else {""}):
         own = [row for row in rows if not key or str(row[key]) == value]
-        answers += playing.ranked(windows(own, combine), *([value] if key else []))
+        answers += samples.oracle_rows(windows(own, combine), *([value] if key else []))
     return sorted(answers)
 
 
 def whole(found: list[Any], *keys: str, id: str = "plate") -> list[tuple[Any, ...]]:
     return sorted(
-        (*(str(row[key]) for key in keys), playing.place(row.window.end), row["rank"], row.score,
+        (*(str(row[key]) for key in keys), samples.position(row.window.end), row["rank"], row.score,
          row[id])
         for row in found
     )  # fmt: skip
@@ -139,7 +139,7 @@ def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     rows = reader.option("latestFirst", "false").parquet(source)
     leaders = top_k_incomplete(rows, drain=str(home / "marks"), **{**ASKED, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
@@ -160,7 +160,7 @@ def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path
     told: dict[int, dict[str, Any]] = {}
     for row in changed.collect():
         report = (row["rank"] or 0, row.previous_rank or 0)
-        told.setdefault(playing.place(row.window.end), {})[row.plate] = report
+        told.setdefault(samples.position(row.window.end), {})[row.plate] = report
     assert sorted(told.items()) == oracle.changes(windows(found), 10 * SECOND, 1 << 62)
 
 
@@ -168,7 +168,7 @@ def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     found = passages(5, 260)
-    parts = playing.split(found, 3, 5)
+    parts = samples.split(found, 3, 5)
     late = {**found[0], "plate": "late", "ts": found[0]["ts"] - 900 * SECOND}
     source = write(tmp_path / "source", parts[:2])
     first = whole(run(spark, tmp_path, source))
@@ -204,7 +204,7 @@ def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> N
     wanted = oracle_incomplete.count_incomplete(
         values(found, "number"), 37, 10, 3, "sum", LOW, full=True
     )
-    assert whole(leaders.collect(), id="number") == sorted(playing.ranked(wanted))
+    assert whole(leaders.collect(), id="number") == sorted(samples.oracle_rows(wanted))
 
 
 def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSession) -> None:

@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests import oracle
-from tests.spark.playing import SECOND
-from tests.spark.running import EXAMPLES, run
+from tests.spark.samples import SECOND
+from tests.spark.scripts import EXAMPLES, run_script
 
 pytestmark = pytest.mark.spark
 
@@ -42,7 +42,7 @@ def test_a_pipeline_keeps_a_stream_and_a_batch_of_leaders(tmp_path: Path) -> Non
     mistaken = tmp_path / "project" / "transformations" / "mistaken.py"
     mistaken.parent.mkdir(parents=True)
     mistaken.write_text(MISTAKE)
-    told = run(EXAMPLES / "pipeline" / "run.py", tmp_path, str(tmp_path))
+    told = run_script(EXAMPLES / "pipeline" / "run.py", tmp_path, str(tmp_path))
     assert told.count("Run is COMPLETED.") == 2
     assert "return it from the function" in (tmp_path / "project" / "refused").read_text()
 

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from skyband.spark import top_k
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -41,39 +41,39 @@ def _query(k: int, size: int, slide: int, offset: int, key: str) -> dict[str, ob
 def test_a_batch_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, k: int, size: int, slide: int, offset: int, key: str
 ) -> None:
-    rows = playing.rows(k, 300)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, k))
+    rows = samples.rows(k, 300)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, k))
     found = top_k(spark.read.parquet(source), **_query(k, size, slide, offset, key)).collect()
-    wanted = playing.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
-    assert playing.whole(found, *([key] if key else [])) == wanted
+    wanted = samples.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
+    assert samples.result_rows(found, *([key] if key else [])) == wanted
 
 
 @pytest.mark.parametrize(("k", "size", "slide", "offset", "key"), QUERIES)
 def test_a_stream_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, k: int, size: int, slide: int, offset: int, key: str
 ) -> None:
-    rows = playing.rows(k + 100, 200)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, k))
+    rows = samples.rows(k + 100, 200)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, k))
     query = _query(k, size, slide, offset, key) | {"delay": "10 minutes"}
-    found = playing.play(spark, tmp_path, source, **query)
-    wanted = playing.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
-    assert playing.whole(found, *([key] if key else [])) == wanted
+    found = samples.run_and_drain(spark, tmp_path, source, **query)
+    wanted = samples.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
+    assert samples.result_rows(found, *([key] if key else [])) == wanted
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_sequence_column_makes_count_windows(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
-    rows = playing.rows(5, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
+    rows = samples.rows(5, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
     query = {"k": 4, "by": "price", "sequence": "seq", "window": 25, "slide": 10, "keep": "id"}
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay=200, **query)
+        found = samples.run_and_drain(spark, tmp_path, source, delay=200, **query)
     else:
         found = top_k(spark.read.parquet(source), **query).collect()
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in rows]
     wanted = oracle.count_windows(scores, 25, 10, 4, [row["id"] for row in rows])
-    assert playing.whole(found) == sorted(playing.ranked(wanted))
+    assert samples.result_rows(found) == sorted(samples.oracle_rows(wanted))
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -81,8 +81,8 @@ def test_a_sequence_column_makes_count_windows(
 def test_count_windows_by_arrival_follow_time(
     spark: SparkSession, tmp_path: Path, streaming: bool, emit: str
 ) -> None:
-    rows = playing.rows(9, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
+    rows = samples.rows(9, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
     query = {
         "k": 3,
         "by": "price",
@@ -95,7 +95,7 @@ def test_count_windows_by_arrival_follow_time(
         "emit": emit,
     }
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay="10 minutes", **query)
+        found = samples.run_and_drain(spark, tmp_path, source, delay="10 minutes", **query)
     else:
         found = top_k(spark.read.parquet(source), **query).collect()
     wanted: list[tuple[object, ...]] = []
@@ -105,7 +105,7 @@ def test_count_windows_by_arrival_follow_time(
         scores = [None if row["price"] is None else row["price"] + 0.0 for row in own]
         windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in own])
         if emit == "all":
-            wanted += playing.ranked(windows, key)
+            wanted += samples.oracle_rows(windows, key)
             continue
         wanted += [
             (key, end, rank or None, before or None, id)
@@ -113,7 +113,7 @@ def test_count_windows_by_arrival_follow_time(
             for id, (rank, before) in changes.items()
         ]
     if emit == "all":
-        assert playing.whole(found, "sector") == sorted(wanted)
+        assert samples.result_rows(found, "sector") == sorted(wanted)
         return
     shown = [
         (str(row.sector), row.window.end, row["rank"], row.previous_rank, row.id) for row in found
@@ -125,11 +125,11 @@ def test_count_windows_by_arrival_follow_time(
 def test_changes_say_what_entered_left_and_moved(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
-    rows = playing.rows(3, 150)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
+    rows = samples.rows(3, 150)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
     query = _query(3, 25, 10, 0, "") | {"emit": "changes"}
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay="10 minutes", **query)
+        found = samples.run_and_drain(spark, tmp_path, source, delay="10 minutes", **query)
     else:
         found = top_k(spark.read.parquet(source), **query).collect()
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in rows]

@@ -27,8 +27,8 @@ from skyband.spark.families.totals.sums import (
 )
 from skyband.totals.aggregate import parsed
 from tests.oracle_totals import exact_sum, time_totals
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -83,7 +83,7 @@ def told(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     return sorted(
         (
             *(str(row[key]) for key in keys),
-            playing.place(row.window.end),
+            samples.position(row.window.end),
             row["rank"],
             row.score,
             str(row.client),
@@ -94,20 +94,20 @@ def told(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
 
 def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     """Run a stream over what is there; returns what its sink holds."""
-    rows = named(playing.stream(spark, source))
+    rows = named(samples.stream(spark, source))
     leaders = top_k(rows, drain=str(home / "marks"), **{**ASKED, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
 def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
-    written = playing.write(tmp_path / "rows", [found])
-    return named(spark.read.schema(playing.ROWS).parquet(written))
+    written = samples.write(tmp_path / "rows", [found])
+    return named(spark.read.schema(samples.DDL).parquet(written))
 
 
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(3, 300)
+    found = samples.rows(3, 300)
     rows = frame(spark, found, tmp_path)
     for by, text in (("sum", "sum(price)"), ("min", " MIN( price )"), ("count", "count(price)")):
         leaders = top_k(rows, **{**ASKED, "by": text})
@@ -122,20 +122,20 @@ def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path, key: str
 ) -> None:
-    found = playing.rows(5, 260)
-    parts = playing.split(found, 3, 5)
+    found = samples.rows(5, 260)
+    parts = samples.split(found, 3, 5)
     late = {**found[0], "price": 1e9, "ts": found[0]["ts"] - 900 * SECOND, "seq": -1}
     keys = [key] if key else []
     asked: dict[str, Any] = {"partition_by": key or None}
     if key:  # Spark adds such a stream up by itself
         asked["deduplicate_by"] = "seq"
         parts = [[*part, *part[::3]] for part in parts]
-    source = playing.write(tmp_path / "source", parts[:2])
+    source = samples.write(tmp_path / "source", parts[:2])
     first = told(run(spark, tmp_path, source, **asked), *keys)
     wanted = expected(found, key=key)
     assert 0 < len(first) < len(wanted)
     assert set(first) <= set(wanted)
-    playing.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    samples.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
     assert told(run(spark, tmp_path, source, **asked), *keys) == wanted
     with pytest.raises(QueryError, match="score was 'sum\\(price\\)' and is now 'max\\(price\\)'"):
@@ -143,7 +143,7 @@ def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
 
 
 def test_changes_of_one_shard(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(6, 120)
+    found = samples.rows(6, 120)
     asked = {**ASKED, "by": "count(*)", "emit": "changes", "shards": 1}
     batch = top_k(frame(spark, found, tmp_path), **asked).collect()
     held: dict[str, int] = {}
@@ -156,7 +156,7 @@ def test_changes_of_one_shard(spark: SparkSession, tmp_path: Path) -> None:
                 assert held.get(str(row.client)) == row.previous_rank
                 held.pop(str(row.client), None)
         held |= {str(r.client): r["rank"] for r in batch if r.window.end == end and r["rank"]}
-        assert sorted(held, key=held.__getitem__) == wanted.get(playing.place(end), [])
+        assert sorted(held, key=held.__getitem__) == wanted.get(samples.position(end), [])
 
 
 def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
@@ -265,7 +265,7 @@ def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
             zip(window.score.tolist(), window.id.tolist(), strict=True), start=1
         )
     ]
-    got = [(playing.place(r.window.end), r["rank"], r.score, r.client) for r in found]
+    got = [(samples.position(r.window.end), r["rank"], r.score, r.client) for r in found]
     assert sorted(got) == wanted
     assert columns["client"].nunique() > 1_000_000
 
@@ -298,19 +298,19 @@ def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
 def test_wrong_arguments_are_told_before_anything_runs(
     spark: SparkSession, more: dict[str, Any], told: str
 ) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
+    rows = named(spark.createDataFrame([], samples.DDL))
     with pytest.raises((QueryError, DataError), match=told):
         top_k(rows, **{**ASKED, **more})
 
 
 def test_a_key_that_is_a_column_is_told(spark: SparkSession) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
+    rows = named(spark.createDataFrame([], samples.DDL))
     with pytest.raises(QueryError, match="key is Column"):
         top_k(rows, **{**ASKED, "key": F.col("sector")})
 
 
 def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
+    rows = named(spark.createDataFrame([], samples.DDL))
     price = F.col("price")
     good: list[tuple[Column, str]] = [
         (F.sum("price"), "sum(price)"),

@@ -14,8 +14,8 @@ from skyband.errors import QueryError
 from skyband.spark.families.totals.plan import TotalsQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 QUERY = {
     "k": 3,
@@ -82,8 +82,8 @@ def test_what_is_wrong_is_told_before_spark_starts(
 
 @pytest.mark.spark
 def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
-    found = playing.rows(6, 120)
-    playing.write(tmp_path / "rows", playing.split(found, 2, 6))
+    found = samples.rows(6, 120)
+    samples.write(tmp_path / "rows", samples.split(found, 2, 6))
     told = run("explain", str(job(tmp_path, drain=True)))
     assert told.code == 0, told.err
     assert "2 shards: each sector is in one of them" in told.out
@@ -100,7 +100,7 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
             counts[end, row["sector"]] = counts.get((end, row["sector"]), 0.0) + 1
             end += 10 * SECOND
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert {(playing.place(r.window.end), r.sector): r.score for r in leaders} == counts
+    assert {(samples.position(r.window.end), r.sector): r.score for r in leaders} == counts
 
 
 @pytest.mark.spark
@@ -115,7 +115,7 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
 )
 def test_both_engines_print_the_same(tmp_path: Path, run: Runner, asked: list[Any]) -> None:
     lines = ["tick,city,client,bytes"]
-    for i, row in enumerate(playing.rows(7, 300)):
+    for i, row in enumerate(samples.rows(7, 300)):
         value = "" if row["price"] is None else row["price"]
         lines.append(f"{row['seq'] // 3},{row['sector'] or ''},client {i * 7 % 11},{value}")
     file = tmp_path / "requests.csv"

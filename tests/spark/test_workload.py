@@ -24,8 +24,8 @@ from skyband.spark.families.workload.boundaries import (
 from skyband.spark.jobs import checkpoint as manifest
 from skyband.windows import TimeWindow
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -88,7 +88,9 @@ def expected(
                 )
             begin = (since or {}).get(name, 0)
             windows = [answer for answer in windows if answer.start >= begin]
-            answers += [(name, *row) for row in playing.ranked(windows, *([value] if key else []))]
+            answers += [
+                (name, *row) for row in samples.oracle_rows(windows, *([value] if key else []))
+            ]
     return sorted(answers)
 
 
@@ -98,7 +100,7 @@ def shown(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     return sorted(
         (name, *row)
         for name in names
-        for row in playing.whole([r for r in found if r.query == name], *keys)
+        for row in samples.result_rows([r for r in found if r.query == name], *keys)
     )
 
 
@@ -112,8 +114,8 @@ def play(spark: SparkSession, home: Path, source: str, workload: Workload, **mor
     for ended in (False, True):
         if ended:
             drain(spark, marks)
-        leaders = top_k_workload(playing.stream(spark, source), workload, drain=marks, **more)
-        playing.run(leaders, home)
+        leaders = top_k_workload(samples.stream(spark, source), workload, drain=marks, **more)
+        samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
@@ -128,8 +130,8 @@ def play(spark: SparkSession, home: Path, source: str, workload: Workload, **mor
 def test_a_batch_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, workload: Workload, key: str
 ) -> None:
-    rows = playing.rows(len(workload), 250)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 1))
+    rows = samples.rows(len(workload), 250)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 1))
     leaders = top_k_workload(
         spark.read.parquet(source), workload, **asked(partition_by=key or None)
     )
@@ -140,8 +142,8 @@ def test_a_batch_gives_what_the_oracle_gives(
 
 def test_a_stream_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
     workload = random_workload(3, 30)
-    rows = playing.rows(37, 180)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 2))
+    rows = samples.rows(37, 180)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 2))
     found = play(spark, tmp_path, source, workload, **asked(partition_by="sector"))
     assert shown(found, "sector") == expected(rows, workload, "sector")
 
@@ -157,8 +159,8 @@ def test_a_sequence_column_makes_count_windows(
         },
         dict.fromkeys(("short", "long"), "price"),
     )
-    rows = playing.rows(5, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
+    rows = samples.rows(5, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
     query = {"sequence": "seq", "keep": "id"}
     if streaming:
         found = play(spark, tmp_path, source, workload, delay=200, **query)
@@ -174,8 +176,8 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
         for size, slide, k in [(60, 1, 3), (45, 7, 10), (30, 30, 1)]
     ]  # fmt: skip
     workload = Workload.of(records)
-    rows = playing.rows(11, 200)
-    source = playing.write(tmp_path / "rows", [rows])
+    rows = samples.rows(11, 200)
+    source = samples.write(tmp_path / "rows", [rows])
     df = spark.read.parquet(source).withColumnRenamed("price", "score")
     found = top_k_workload(df, workload, **asked()).collect()
     monitor = WorkloadMonitor(workload)
@@ -197,10 +199,10 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
 def test_late_rows_are_dropped_and_never_answered_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rows = [{"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "a",
+    rows = [{"ts": samples.BASE + i * SECOND, "seq": i, "id": i, "sector": "a",
              "price": float(i % 7)} for i in range(120)]  # fmt: skip
     late = [{**row, "price": 99.0, "id": 1000 + row["id"]} for row in rows[:20]]
-    source = playing.write(tmp_path / "rows", [rows[:60], rows[60:], late])
+    source = samples.write(tmp_path / "rows", [rows[:60], rows[60:], late])
     found = play(spark, tmp_path, source, MIXED, **asked(delay="2 seconds"))
     assert shown(found) == expected(rows, MIXED)
 
@@ -238,21 +240,21 @@ class Grown:
         self.checkpoint = str(home / "checkpoint")
 
     def leaders(self, workload: Workload, **more: Any) -> DataFrame:
-        rows = playing.stream(self.spark, str(self.home / "rows"))
+        rows = samples.stream(self.spark, str(self.home / "rows"))
         options = {"checkpoint": self.checkpoint, "drain": str(self.home / "marks"), **self.more}
         return top_k_workload(rows, workload, **{**options, **more})
 
     def run(self, workload: Workload, rows: Rows) -> None:
         """One run over some more rows."""
         parts = [[] for _ in range(self.files)]
-        playing.write(self.home / "rows", [*parts, rows])
+        samples.write(self.home / "rows", [*parts, rows])
         self.files += 1
         self.go(workload)
 
     def go(self, workload: Workload) -> None:
         leaders = self.leaders(workload)
         claim(leaders, self.checkpoint)
-        playing.run(leaders, self.home)
+        samples.run(leaders, self.home)
 
     def drained(self, workload: Workload) -> list[Any]:
         drain(self.spark, str(self.home / "marks"))
@@ -267,7 +269,7 @@ class Grown:
 
 def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     """Old queries go on exactly, with other panes and a larger k; new ones are complete."""
-    rows = playing.rows(21, 240)
+    rows = samples.rows(21, 240)
     job = Grown(spark, tmp_path, **asked(delay="1 second", partition_by="sector"))
     first = Workload({n: MIXED.queries[n] for n in ("wide", "uneven", "lowest")},
                      {n: MIXED.by[n] for n in ("wide", "uneven", "lowest")})  # fmt: skip
@@ -299,7 +301,7 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_what_may_not_change(spark: SparkSession, tmp_path: Path) -> None:
-    rows = playing.rows(21, 30)
+    rows = samples.rows(21, 30)
     job = Grown(spark, tmp_path, **asked())
     job.run(MIXED, rows)
     claim(job.leaders(MIXED, checkpoint=None), job.checkpoint)  # the same: nothing to know

@@ -14,8 +14,8 @@ from skyband.errors import QueryError
 from skyband.spark.families.workload.plan import WorkloadQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 QUERIES = """name,k,window,slide,by
 wide,2,20 seconds,10 seconds,
@@ -50,7 +50,7 @@ def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
 def rows(low: int, high: int) -> list[dict[str, Any]]:
     """A row a second."""
     return [
-        {"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "ab"[i % 2],
+        {"ts": samples.BASE + i * SECOND, "seq": i, "id": i, "sector": "ab"[i % 2],
          "price": float(i * 37 % 101)}
         for i in range(low, high)
     ]  # fmt: skip
@@ -89,12 +89,12 @@ def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, told: str) ->
 
 @pytest.mark.spark
 def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_path: Path) -> None:
-    playing.write(tmp_path / "rows", [rows(0, 60)])
+    samples.write(tmp_path / "rows", [rows(0, 60)])
     first = run("run", job(tmp_path))
     assert first.code == 0, first.err
     assert "rows        60 read" in first.out
     assert "often" in first.out  # the leaderboard is tagged
-    playing.write(tmp_path / "rows", [rows(0, 60), rows(60, 120)])
+    samples.write(tmp_path / "rows", [rows(0, 60), rows(60, 120)])
     (tmp_path / "more.csv").write_text(QUERIES.replace("cheap,1", "dear,4"))
     last = run("run", job(tmp_path, "more.csv", drain=True))
     assert last.code == 0, last.err
@@ -109,7 +109,7 @@ def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_
 
 @pytest.mark.spark
 def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
-    playing.write(tmp_path / "rows", [rows(0, 10)])
+    samples.write(tmp_path / "rows", [rows(0, 10)])
     file = job(tmp_path, query={"partition_by": "sector"})
     ran = run("explain", file)
     assert ran.code == 0, ran.err

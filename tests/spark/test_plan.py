@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skyband.errors import DataError, QueryError, SkybandError
 from skyband.spark import drain, top_k
 from skyband.topk import ALGORITHMS
-from tests.spark import playing
+from tests.spark import samples
 
 pytestmark = pytest.mark.spark
 
@@ -417,7 +417,7 @@ def test_kept_values_and_keys_of_every_type_come_back_as_they_were(
     drain(spark, query["drain"])
     stream = top_k(reader.parquet(typed), **query)
     assert stream.schema == batch.schema
-    playing.run(stream, tmp_path)
+    samples.run(stream, tmp_path)
     found = spark.read.schema(batch.schema).parquet(str(tmp_path / "out"))
     wanted = texts(source, "n", *KEPT)
     assert texts(batch, "n", *KEPT) == wanted
