@@ -1,5 +1,5 @@
 """CONTRIBUTING, followed: a sixth family is one folder and one line, a sink one entry of a table,
-a window kind one axis; each is planned, run, kept and asked for like the others."""
+a window kind one axis; each is planned, run, kept and requested like the others."""
 
 from __future__ import annotations
 

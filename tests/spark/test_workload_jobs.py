@@ -1,4 +1,4 @@
-"""Job files that ask a workload: ``skyband run`` and ``skyband explain``."""
+"""Job files with a workload: ``skyband run`` and ``skyband explain``."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
 def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
     query = {"by": "price", "time": "ts", "id": "id", "keep": "id", "delay": "0 seconds",
              "workload": workload}  # fmt: skip
-    found = {
+    content = {
         "source": {"format": "parquet", "path": "rows"},
         "query": {**query, **more.pop("query", {})},
         "sink": {"format": "parquet", "path": "out"},
@@ -43,7 +43,7 @@ def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
     (folder / "rows").mkdir(exist_ok=True)
     (folder / "queries.csv").write_text(QUERIES)
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return file
 
 
@@ -57,10 +57,10 @@ def rows(low: int, high: int) -> list[dict[str, Any]]:
 
 
 def test_a_job_names_its_queries(tmp_path: Path) -> None:
-    found = load(job(tmp_path))
-    assert isinstance(found.query, WorkloadQuery)
-    assert dict(found.query.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
-    assert words(found) == (
+    loaded = load(job(tmp_path))
+    assert isinstance(loaded.query, WorkloadQuery)
+    assert dict(loaded.query.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
+    assert words(loaded) == (
         "3 queries: windows of 7 seconds to 30 seconds, slides of 1 second to 15 seconds, "
         "k of 1 to 3 by price or -price"
     )
@@ -70,7 +70,7 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "more", "told"),
+    ("workload", "more", "message"),
     [
         ("none.csv", {}, "there is no file"),
         ([{"name": "a", "k": 2}], {}, "query 1 has no window"),
@@ -81,10 +81,10 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
         (5, {}, "query.workload is 5; expected a file of queries"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         load(job(tmp_path, workload, **more))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.spark
@@ -99,8 +99,8 @@ def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_
     last = run("run", job(tmp_path, "more.csv", drain=True))
     assert last.code == 0, last.err
     assert "the stream is drained" in last.out
-    found = spark.read.parquet(str(tmp_path / "out"))
-    counts = {row["query"]: row["count"] for row in found.groupBy("query").count().collect()}
+    leaders = spark.read.parquet(str(tmp_path / "out"))
+    counts = {row["query"]: row["count"] for row in leaders.groupBy("query").count().collect()}
     assert counts["wide"] == 2 * 13
     assert counts["often"] == 3 * 122 + 2 * (1 + 2)  # fewer rows at both ends
     assert 0 < counts["cheap"] < 9
@@ -118,6 +118,6 @@ def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
     assert "2 scores, in one pass: price, -price" in ran.out
     assert "about 11 open at a time, of 3 queries" in ran.out
     assert "each query for itself would keep" in ran.out
-    (figures,) = json.loads(run("explain", file, "--json").out)
-    assert figures["queries"] == 3
-    assert figures["independent_candidates_per_key"] >= figures["candidates_per_key"]
+    (metrics,) = json.loads(run("explain", file, "--json").out)
+    assert metrics["queries"] == 3
+    assert metrics["independent_candidates_per_key"] >= metrics["candidates_per_key"]
