@@ -238,10 +238,10 @@ def test_kernels_says_where_they_are_and_forgets_them(run, tmp_path, monkeypatch
     for place in (folder, folder.parent / "older"):
         place.mkdir(parents=True)
         (place / "kernel.nbc").write_bytes(b"x" * 2_000_000)
-    shown = run("kernels")
-    assert str(folder) in shown.out
-    assert "2.0 MB" in shown.out
-    assert "other versions" in shown.out
+    ran = run("kernels")
+    assert str(folder) in ran.out
+    assert "2.0 MB" in ran.out
+    assert "other versions" in ran.out
     assert jit.forget_compiled(False) == 2_000_000
     assert [place.name for place in folder.parent.iterdir()] == [folder.name]
     assert "deleted 2.0 MB" in run("kernels", "--forget").out

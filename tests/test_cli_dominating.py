@@ -95,7 +95,7 @@ def test_each_key_is_ranked_by_itself(run, hotels):
 
 
 @pytest.mark.parametrize("keys", [None, CITIES])
-def test_changes_tell_the_score_of_their_window(run, hotels, keys):
+def test_changes_report_the_score_of_their_window(run, hotels, keys):
     options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
     options += [] if keys is None else ["--partition-by", "city"]
     records = json.loads(run("dominating", hotels, *ON, *options).out)
@@ -165,7 +165,7 @@ def test_what_is_wrong_is_reported_before_any_work(run, hotels, arguments, messa
     assert message.format(file=hotels) in error
 
 
-def test_explain_tells_how_it_would_be_answered(run, hotels):
+def test_explain_says_how_it_would_be_answered(run, hotels):
     window = ["--k", 3, "--last", 6, "--slide", 2]
     text = " ".join(run("explain", hotels, *ON, *window).out.split())
     assert "top 3 dominating of the last 6 objects, every 2, by least price and most stars" in text

@@ -271,7 +271,7 @@ def test_what_is_wrong_is_reported_before_any_work(run, cars, arguments, message
     assert set(ALGORITHMS) >= {"recompute", "sla", "eaa"}
 
 
-def test_explain_tells_how_it_would_be_answered(run, cars):
+def test_explain_says_how_it_would_be_answered(run, cars):
     window = ["--k", 3, "--last", 6, "--slide", 2]
     text = " ".join(run("explain", cars, *ON, *window).out.split())
     assert "top 3 objects of the last 6 objects, every 2, by the sum of east, north and sou" in text

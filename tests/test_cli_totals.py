@@ -208,7 +208,7 @@ def test_what_is_wrong_is_reported_before_any_work(run, log, arguments, message)
     assert message.format(file=log) in error
 
 
-def test_explain_tells_how_it_would_be_answered(run, log):
+def test_explain_says_how_it_would_be_answered(run, log):
     options = [*ON, "--by", "sum(bytes)", "--k", 3, "--last", 6, "--slide", 2]
     text = " ".join(run("explain", log, *options).out.split())
     assert "top 3 keys by sum of the last 6 objects, every 2 by sum(bytes)" in text

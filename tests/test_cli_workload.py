@@ -81,7 +81,7 @@ def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
     assert "The last window of each query; --format csv prints all" in ran.out
 
 
-def test_explain_tells_what_is_shared(run, files):
+def test_explain_says_what_is_shared(run, files):
     queries = ["--queries", files / "counts.csv"]
     text = " ".join(run("explain", *queries).out.split())
     assert "3 queries: windows of 40 to 300 objects, slides of 15 to 100, k of 2 to 5" in text

@@ -280,7 +280,7 @@ def check_timers(store, watermark):
 
 
 def check_counts(new, store):
-    """The last answer of a key in a batch tells how many candidates are left, the others none."""
+    """The last answer of a key in a batch says how many candidates are left, the others none."""
     for key, rows in new.items():
         value = store.values.get((STATE, key))
         left = 0 if value is None else len(value[DOMINATOR_COUNTS])

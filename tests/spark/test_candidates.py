@@ -97,7 +97,7 @@ def test_a_half_that_lives_as_long_as_the_next_pane_prunes_it():
     candidates.check_invariants()
 
 
-def test_changes_tell_what_entered_moved_and_left():
+def test_changes_report_what_entered_moved_and_left():
     candidates = new_candidates(k=2, size=2, changes=True)
     answers = list(candidates.run([pane(2, 5.0), pane(4, 7.0)], closed=9))
     assert answers == [

@@ -138,7 +138,7 @@ def test_zeros_are_equal_and_infinities_are_numbers(
     assert [str(row.score) for row in ranking] == ["inf", "1.0", "0.0", "0.0", "-1.0", "-inf"]
 
 
-def test_repeated_rows_count_once_if_asked(spark: SparkSession, tmp_path: Path) -> None:
+def test_repeated_rows_count_once_if_deduplicated(spark: SparkSession, tmp_path: Path) -> None:
     rows = [row(second / 2, second, second % 5, "ab"[second % 2]) for second in range(80)]
     parts = [rows[:40] + rows[5:25], rows[20:60], rows[40:] + rows[45:]]
     source = samples.write(tmp_path / "rows", parts)

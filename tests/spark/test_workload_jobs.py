@@ -108,7 +108,7 @@ def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_
 
 
 @pytest.mark.spark
-def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
+def test_explain_says_what_is_shared(run: Runner, tmp_path: Path) -> None:
     samples.write(tmp_path / "rows", [rows(0, 10)])
     file = job(tmp_path, query={"partition_by": "sector"})
     ran = run("explain", file)
