@@ -30,7 +30,7 @@ def main(home: Path) -> None:
     for part, trades in enumerate(dataset("stock").chunks(100_000, chunk=100_000 // PARTS)):
         pq.write_table(pa.Table.from_batches([trades]), home / "trades" / f"{part}.parquet")
 
-    # written once: whatever has the same columns can be asked
+    # written once: it ranks whatever has the same columns
     leaders = partial(
         top_k,
         k=5,

@@ -49,20 +49,22 @@ def server(home: Path) -> Iterator[str]:
         "spark-internal",
     ]
     # its workers must find this Python, with Skyband in it
-    own = os.environ | {"SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=home, env=own)
+    environment = os.environ | {"SPARK_HOME": str(spark), "PYSPARK_PYTHON": sys.executable}
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, cwd=home, env=environment
+    )
     assert process.stderr is not None
     with (home / "server.log").open("w") as log:
         try:
             for line in process.stderr:  # until it says where it listens
                 log.write(line)
-                found = re.search(r"Connect server started at: (\S+)", line)
-                if found:
+                match = re.search(r"Connect server started at: (\S+)", line)
+                if match:
                     break
             else:
                 raise SystemExit(f"the server did not start:\n{(home / 'server.log').read_text()}")
             Thread(target=shutil.copyfileobj, args=(process.stderr, log), daemon=True).start()
-            yield f"sc://{found[1]}"
+            yield f"sc://{match[1]}"
         finally:
             process.terminate()
             process.wait()

@@ -3,7 +3,7 @@
 python examples/count_windows_per_key.py
 
 A quiet sector has few trades a minute, a busy one thousands; "the last 1,000 trades of the sector"
-means the same for both. Which trades are the last is a question of their time, not of the order in
+means the same for both. Which trades are the last depends on their time, not on the order in
 which Spark happens to read them: rows wait until the watermark has passed them.
 """
 
@@ -20,7 +20,7 @@ from skyband.spark import drain, session, top_k
 
 
 def main(home: Path) -> None:
-    """Rank a stream by sector, and tell only what changed."""
+    """Rank a stream by sector, and report only what changed."""
     spark = session(log=home / "spark.log", settings={"spark.sql.warehouse.dir": f"{home}/tables"})
     (home / "trades").mkdir()
     for part, trades in enumerate(dataset("stock").chunks(30_000, chunk=15_000)):
@@ -51,11 +51,11 @@ def main(home: Path) -> None:
     )
     query.awaitTermination()
 
-    found = spark.read.parquet(f"{home}/changes")
-    sector = found.groupBy("sector").count().orderBy("count", ascending=False).first()["sector"]
+    stored = spark.read.parquet(f"{home}/changes")
+    sector = stored.groupBy("sector").count().orderBy("count", ascending=False).first()["sector"]
     print(f"what happened to the three biggest of the last 1,000 trades, in {sector}:")
-    own = found.filter(found.sector == sector).orderBy("window.end", "rank")
-    for row in own.collect():
+    of_sector = stored.filter(stored.sector == sector).orderBy("window.end", "rank")
+    for row in of_sector.collect():
         where = {
             "entered": f"comes in at {row['rank']}",
             "moved": f"goes from {row.previous_rank} to {row['rank']}",

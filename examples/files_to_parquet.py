@@ -3,7 +3,8 @@
 python examples/files_to_parquet.py
 
 Each run takes in the files that are new, answers the windows they complete and stops: the way a
-scheduled job works. The checkpoint remembers what was read, so no window is missed or told twice.
+scheduled job works. The checkpoint remembers what was read, so no window is missed or answered
+twice.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def leaders(spark: SparkSession, home: Path, k: int = 3) -> DataFrame:
         slide="10 seconds",
         keep=["symbol", "price", "volume"],
         delay="2 seconds",  # how late rows may come; a longer delay answers later
-        drain=f"{home}/marks",  # where to be told that there will be no more rows
+        drain=f"{home}/marks",  # where a mark says that there will be no more rows
     )
 
 

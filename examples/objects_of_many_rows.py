@@ -4,7 +4,7 @@ python examples/objects_of_many_rows.py
 
 Each camera is a stream of its own, and none waits for another: a car is as fast as what was seen of
 it so far. The log of a web site is one stream, in which a client has many rows: their bytes are
-added up, window by window. Both are batches here; streams are asked in the same words.
+added up, window by window. Both are batches here; streams are ranked by the same calls.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def show(ranked: DataFrame, name: str) -> None:
     end = F.date_format("window.end", "HH:mm").alias("end")
     rows = ranked.select(end, "rank", "score", name).orderBy("window.end", "rank").collect()
     for at in range(0, len(rows), 2):
-        told = [f"{row[name]} ({row.score:,.1f})" for row in rows[at : at + 2]]
-        print(f"  {rows[at].end}  {', '.join(told)}")
+        objects = [f"{row[name]} ({row.score:,.1f})" for row in rows[at : at + 2]]
+        print(f"  {rows[at].end}  {', '.join(objects)}")
 
 
 if __name__ == "__main__":

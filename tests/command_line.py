@@ -30,8 +30,8 @@ class Ran:
     @property
     def ranked(self):
         """(start, end, rank, score, row) of each record, as numbers."""
-        numbers = {"window_start": int, "window_end": int, "rank": int, "score": float, "row": int}
-        return [tuple(read(row[name]) for name, read in numbers.items()) for row in self.rows]
+        types = {"window_start": int, "window_end": int, "rank": int, "score": float, "row": int}
+        return [tuple(read(row[name]) for name, read in types.items()) for row in self.rows]
 
 
 class Runner:
@@ -41,19 +41,19 @@ class Runner:
         self.capsys = capsys
         self.monkeypatch = monkeypatch
 
-    def __call__(self, *words, stdin=None):
+    def __call__(self, *arguments, stdin=None):
         if stdin is not None:
             data = stdin if isinstance(stdin, bytes) else stdin.encode()
             self.monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
         self.capsys.readouterr()
-        code = main([str(word) for word in words])
+        code = main([str(argument) for argument in arguments])
         out, err = self.capsys.readouterr()
         lines = [line for line in err.splitlines(keepends=True) if not COMPILING.match(line)]
         return Ran(code, out, "".join(lines))
 
-    def fails(self, *words, stdin=None):
+    def fails(self, *arguments, stdin=None):
         """Run a command that must fail: one line on stderr, exit code 2, no output."""
-        ran = self(*words, stdin=stdin)
+        ran = self(*arguments, stdin=stdin)
         assert ran.code == 2, ran
         assert ran.out == ""
         assert ran.err.startswith("skyband: ")
@@ -62,10 +62,10 @@ class Runner:
         return ran.err
 
 
-def process(*words, **options):
+def process(*arguments, **options):
     """Run a new process with the cache of compiled kernels that tests share."""
     environment = {**os.environ, "COLUMNS": "100", "PYTHONWARNINGS": "error"}
-    command = [sys.executable, "-m", "skyband.cli", *map(str, words)]
+    command = [sys.executable, "-m", "skyband.cli", *map(str, arguments)]
     return subprocess.run(
         command, capture_output=True, check=False, timeout=120, env=environment, **options
     )
@@ -110,30 +110,30 @@ def in_order(lines):
 
 def counted_changes(scores, n, s, k, *, keys=None, full=False):
     """(end, rank, previous, row) of every change, in the order of printing."""
-    reported = []
+    reports = []
     for key, rows in by_key(keys, len(scores)):
         answers = count_windows([scores[r] for r in rows], n, s, k, ids=rows, full=full)
-        reported += [(end, key, report) for end, report in changes(answers, s)]
-    return _flattened(reported)
+        reports += [(end, key, report) for end, report in changes(answers, s)]
+    return _flattened(reports)
 
 
 def timed_changes(scores, times, size, slide, k, *, keys=None, offset=0):
     """As above; after the last window its objects leave."""
-    reported = []
+    reports = []
     for key, rows in by_key(keys, len(scores)):
         answers = time_windows(
             [scores[r] for r in rows], [times[r] for r in rows], size, slide, k, offset, ids=rows
         )
-        reported += [(end, key, report) for end, report in changes(answers, slide)]
+        reports += [(end, key, report) for end, report in changes(answers, slide)]
         if answers:
             gone = {row: (0, rank) for rank, (_, row) in enumerate(answers[-1].rows, 1)}
-            reported.append((answers[-1].end + slide, key, gone))
-    return _flattened(reported)
+            reports.append((answers[-1].end + slide, key, gone))
+    return _flattened(reports)
 
 
-def _flattened(reported):
+def _flattened(reports):
     lines = []
-    for end, _, report in sorted(reported, key=lambda f: f[:2]):
+    for end, _, report in sorted(reports, key=lambda f: f[:2]):
         order = sorted(report.items(), key=lambda item: (item[1][0] == 0, item[1]))
         lines += [(end, rank or None, previous or None, row) for row, (rank, previous) in order]
     return lines

@@ -1,8 +1,8 @@
 """The contract, executable: sort each window. Standard library only; imports nothing of Skyband.
 
-Objects are (score, place, id): the place is the arrival number or the time. One total order:
+Objects are (score, position, id): the position is the arrival number or the time. One total order:
 higher score, then newer, then larger id. NULL (None) and NaN scores are never ranked; in count
-windows they hold their place.
+windows they still count as rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def ranks(score):
 
 
 def best(objects, k):
-    """The k best (score, id) of (score, place, id) triples."""
+    """The k best (score, id) of (score, position, id) triples."""
     order = sorted(objects, key=lambda o: (o[0], o[1], o[2]), reverse=True)
     return tuple((score, id) for score, _, id in order[:k])
 
@@ -70,7 +70,7 @@ def changes(answers, slide, until=None):
     """What entered, left or moved between consecutive windows: (end, {id: (rank, previous)}).
 
     A window that is not among the answers is empty. Windows without any change are left out. The
-    one after the last answer, which all rows left, is told if it ends at or before ``until``.
+    one after the last answer, which all rows left, is reported if it ends at or before ``until``.
     """
     reports = []
     before, before_end = {}, None
@@ -79,13 +79,13 @@ def changes(answers, slide, until=None):
             reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
             before = {}
         now = {id: rank for rank, (_, id) in enumerate(answer.rows, start=1)}
-        found = {
+        report = {
             id: (now.get(id, 0), before.get(id, 0))
             for id in now.keys() | before.keys()
             if now.get(id, 0) != before.get(id, 0)
         }
-        if found:
-            reports.append((answer.end, found))
+        if report:
+            reports.append((answer.end, report))
         before, before_end = now, answer.end
     if before and before_end is not None and until is not None and before_end + slide <= until:
         reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
@@ -98,11 +98,11 @@ def dominates(one, other):
 
 
 def dominating(points, k):
-    """The k best (points dominated, id) of (point, place, id) triples; None is never ranked."""
+    """The k best (points dominated, id) of (point, position, id) triples; None is never ranked."""
     alive = [o for o in points if o[0] is not None]
     scored = [
-        (float(sum(dominates(point, other) for other, _, _ in alive)), place, id)
-        for point, place, id in alive
+        (float(sum(dominates(point, other) for other, _, _ in alive)), position, id)
+        for point, position, id in alive
     ]
     return best(scored, k)
 
@@ -121,8 +121,8 @@ def count_dominating(points, n, s, k, full=False):
 
 def time_dominating(points, times, size, slide, k, offset=0):
     """Every time window that holds a point."""
-    there = [None if point is None else 0.0 for point in points]
-    windows = time_windows(there, times, size, slide, 1, offset)
+    scores = [None if point is None else 0.0 for point in points]
+    windows = time_windows(scores, times, size, slide, 1, offset)
     return [
         Answer(
             window.start,

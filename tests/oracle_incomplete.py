@@ -1,7 +1,7 @@
 """The contract of incomplete streams: every object's score from the rows of each window.
 
-Standard library only; imports nothing of Skyband. Rows are (id, stream, value, place), the place
-being the arrival number or the time, streams numbers; a value of None or NaN tells nothing.
+Standard library only; imports nothing of Skyband. Rows are (id, stream, value, position), the
+position being the arrival number or the time, streams numbers; a value of None or NaN is missing.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ def score(values, combine, low):
 def best_objects(rows, k, combine, low, repeats):
     """The k best (score, id) of the rows of one window."""
     values, newest = {}, {}
-    for id, stream, value, place in rows:
-        mine = values.setdefault(id, {})
-        if stream in mine:
-            value = mine[stream] + value if repeats == "sum" else max(mine[stream], value)
-        mine[stream] = value
-        newest[id] = max(newest.get(id, place), place)
+    for id, stream, value, position in rows:
+        by_stream = values.setdefault(id, {})
+        if stream in by_stream:
+            value = by_stream[stream] + value if repeats == "sum" else max(by_stream[stream], value)
+        by_stream[stream] = value
+        newest[id] = max(newest.get(id, position), position)
     order = sorted(
-        ((score(mine, combine, low), newest[id], id) for id, mine in values.items()), reverse=True
+        ((score(by_stream, combine, low), newest[id], id) for id, by_stream in values.items()),
+        reverse=True,
     )
-    return tuple((found, id) for found, _, id in order[:k])
+    return tuple((total, id) for total, _, id in order[:k])
 
 
 def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
@@ -52,10 +53,10 @@ def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
 
 def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", offset=0):
     """Every time window that holds a row."""
-    there = [(*row, time) for row, time in zip(rows, times, strict=True) if ranks(row[2])]
-    there.sort(key=lambda row: (row[3], *row[:3]))  # sums are rounded alike in any order of arrival
+    known = [(*row, time) for row, time in zip(rows, times, strict=True) if ranks(row[2])]
+    known.sort(key=lambda row: (row[3], *row[:3]))  # sums are rounded alike in any order of arrival
     ends = set()
-    for *_, time in there:
+    for *_, time in known:
         end = offset + ((time - offset) // slide + 1) * slide
         while end - size <= time:
             ends.add(end)
@@ -65,7 +66,7 @@ def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", of
             end - size,
             end,
             best_objects(
-                [row for row in there if end - size <= row[3] < end], k, combine, low, repeats
+                [row for row in known if end - size <= row[3] < end], k, combine, low, repeats
             ),
         )
         for end in sorted(ends)

@@ -1,7 +1,7 @@
 """The contract of totals, executable: add up each key of each window. Standard library only.
 
-Rows are (key, value, place): the place is the arrival number or the time. Values that are NULL
-(None) or NaN are left out; in count windows they hold their place.
+Rows are (key, value, position): the position is the arrival number or the time. Values that are
+NULL (None) or NaN are left out; in count windows they still count as rows.
 """
 
 from __future__ import annotations
@@ -18,34 +18,34 @@ def exact_sum(values):
     infinite = {value for value in values if math.isinf(value)}
     if infinite:
         return infinite.pop() if len(infinite) == 1 else None
-    found = sum(map(Fraction, values))
+    exact = sum(map(Fraction, values))
     try:
-        return float(found)
+        return float(exact)
     except OverflowError:
-        return math.inf if found > 0 else -math.inf
+        return math.inf if exact > 0 else -math.inf
 
 
 def total(by, values):
-    """What the values of a key come to."""
+    """The aggregate of the values of a key."""
     if by == "count":
         return float(len(values))
     if by in ("max", "min"):
         return {"max": max, "min": min}[by](values)
-    found = exact_sum(values)
-    if by == "mean" and found is not None:
-        found /= len(values)
-    return found
+    result = exact_sum(values)
+    if by == "mean" and result is not None:
+        result /= len(values)
+    return result
 
 
 def best_keys(rows, by, k):
-    """The k best (total, key) of (key, value, place) triples."""
-    held = defaultdict(list)
+    """The k best (total, key) of (key, value, position) triples."""
+    values_by_key = defaultdict(list)
     newest = {}
-    for key, value, place in rows:
+    for key, value, position in rows:
         if ranks(value):
-            held[key].append(value)
-            newest[key] = max(newest.get(key, place), place)
-    totals = {key: total(by, values) for key, values in held.items()}
+            values_by_key[key].append(value)
+            newest[key] = max(newest.get(key, position), position)
+    totals = {key: total(by, values) for key, values in values_by_key.items()}
     return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k)
 
 

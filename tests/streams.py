@@ -43,8 +43,8 @@ def same(results, expected):
     results = [a for a in results if a.rows]
     expected = [a for a in expected if a.rows]
     assert len(results) == len(expected)
-    for mine, theirs in zip(results, expected, strict=True):
-        assert mine == theirs
+    for answer, expected_answer in zip(results, expected, strict=True):
+        assert answer == expected_answer
 
 
 def run_counted(
@@ -57,8 +57,8 @@ def run_counted(
     values = np.array(scores, dtype=np.float64)
     results = []
     for low, high in batches(len(values), cuts):
-        given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
-        results += answers(monitor.push(values[low:high], ids=given))
+        batch_ids = None if ids is None else np.array(ids[low:high], dtype=np.int64)
+        results += answers(monitor.push(values[low:high], ids=batch_ids))
         if check and high and high % s == 0:
             start = max(0, high - n)
             alive = {
@@ -86,10 +86,12 @@ def run_timed(
     results = []
     for low, high in batches(len(values), cuts):
         rest = clock[high:]
-        safe = int(rest.min()) if len(rest) else None  # nothing later is older than this
-        given = None if ids is None else np.array(ids[low:high], dtype=np.int64)
+        watermark = int(rest.min()) if len(rest) else None  # nothing later is older than this
+        batch_ids = None if ids is None else np.array(ids[low:high], dtype=np.int64)
         results += answers(
-            monitor.push(values[low:high], times=clock[low:high], ids=given, watermark=safe)
+            monitor.push(
+                values[low:high], times=clock[low:high], ids=batch_ids, watermark=watermark
+            )
         )
     results += answers(monitor.finish())
     return results, monitor

@@ -50,19 +50,19 @@ def test_explain_in_words(run):
 def test_explain_with_a_file(run, tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("t,key,v\n" + "".join(f"{at},k{at % 4},{at}\n" for at in range(1000)))
-    words = ["--k", 5, "--time", "t", "--window", 100, "--slide", 10, "--partition-by", "key"]
-    ran = run("explain", path, "--by", "v", *words)
+    arguments = ["--k", 5, "--time", "t", "--window", 100, "--slide", 10, "--partition-by", "key"]
+    ran = run("explain", path, "--by", "v", *arguments)
     assert "1,000 rows, 4 keys" in " ".join(ran.out.split())
     assert "25 objects per window, 2.5 per slide" in ran.out
     assert "t BIGINT, key VARCHAR, v BIGINT" in ran.out
-    assert "did you mean" in run.fails("explain", path, "--by", "vv", *words)
+    assert "did you mean" in run.fails("explain", path, "--by", "vv", *arguments)
     assert "did you mean" in run.fails("explain", path, "--time", "tt", "--window", 10)
     assert "no window" in run.fails("explain", path)
 
 
 def test_explain_as_json(run):
-    words = ["explain", "--last", "1e5", "--slide", 1000, "--k", 100, "--json"]
-    (record,) = json.loads(run(*words).out)
+    arguments = ["explain", "--last", "1e5", "--slide", 1000, "--k", 100, "--json"]
+    (record,) = json.loads(run(*arguments).out)
     assert record["panes_per_window"] == 100
     assert record["pane"] == 1000
     assert record["second_pane"] is None
@@ -94,8 +94,8 @@ def test_generate(run, tmp_path, suffix):
     ran = run("generate", "stock", "--rows", "2_000", "--seed", 3, "--out", out)
     assert ran.code == 0
     assert "2,000 rows" in ran.err
-    words = ["--k", 2, "--by", "price * volume", "--last", 500, "--format", "csv"]
-    ran = run("top", out, *words)
+    arguments = ["--k", 2, "--by", "price * volume", "--last", 500, "--format", "csv"]
+    ran = run("top", out, *arguments)
     assert [int(row["window_end"]) for row in ran.rows] == [
         500, 500, 1000, 1000, 1500, 1500, 2000, 2000,
     ]  # fmt: skip
@@ -115,7 +115,7 @@ def test_generate_at_another_rate(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["nothing", "--rows", 5, "--out", "x.csv"], "data set is 'nothing'"),
         (["stock", "--rows", 0, "--out", "x.csv"], "--rows is '0'"),
@@ -126,16 +126,16 @@ def test_generate_at_another_rate(run, tmp_path):
         (["stock", "--rows", 5], "missing option '--out'"),
     ],
 )
-def test_what_generate_refuses(run, words, message, tmp_path, monkeypatch):
+def test_what_generate_refuses(run, arguments, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert message in run.fails("generate", *words)
+    assert message in run.fails("generate", *arguments)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_bench_calls_the_benchmarks(run, tmp_path, monkeypatch):
     calls = []
     module = types.ModuleType("benchmarks")
-    module.run = lambda words, **options: calls.append((words, options)) or 3
+    module.run = lambda arguments, **options: calls.append((arguments, options)) or 3
     monkeypatch.setitem(sys.modules, "benchmarks", module)
     folder = tmp_path / "benchmarks"
     folder.mkdir()
@@ -161,8 +161,8 @@ def test_bench_without_the_repository(run, tmp_path, monkeypatch):
 def test_a_process_of_its_own(tmp_path):
     scores = [float(at * 7 % 31) for at in range(200)]
     text = "v,name\n" + "".join(f"{score},ü{at}\n" for at, score in enumerate(scores))
-    words = ["top", "-", "--k", 3, "--by", "v", "--last", 20, "--slide", 7, "--format", "csv"]
-    done = process(*words, input=text.encode())
+    arguments = ["top", "-", "--k", 3, "--by", "v", "--last", 20, "--slide", 7, "--format", "csv"]
+    done = process(*arguments, input=text.encode())
     assert done.returncode == 0
     assert not COMPILING.sub("", done.stderr.decode()).startswith("skyband: not")
     expected = [
@@ -238,10 +238,10 @@ def test_kernels_says_where_they_are_and_forgets_them(run, tmp_path, monkeypatch
     for place in (folder, folder.parent / "older"):
         place.mkdir(parents=True)
         (place / "kernel.nbc").write_bytes(b"x" * 2_000_000)
-    shown = run("kernels")
-    assert str(folder) in shown.out
-    assert "2.0 MB" in shown.out
-    assert "other versions" in shown.out
+    ran = run("kernels")
+    assert str(folder) in ran.out
+    assert "2.0 MB" in ran.out
+    assert "other versions" in ran.out
     assert jit.forget_compiled(False) == 2_000_000
     assert [place.name for place in folder.parent.iterdir()] == [folder.name]
     assert "deleted 2.0 MB" in run("kernels", "--forget").out

@@ -248,7 +248,7 @@ def test_answers_are_written_as_they_come(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("arguments", "expected"),
     [
         (["--seconds", "0"], "--seconds is '0'"),
         (["--seconds", "nan"], "a number above zero"),
@@ -262,10 +262,10 @@ def test_answers_are_written_as_they_come(tmp_path, monkeypatch):
         (["--more"], "see 'skyband demo --help'"),
     ],
 )
-def test_what_it_refuses(run, words, expected, tmp_path, monkeypatch):
+def test_what_it_refuses(run, arguments, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.parquet").mkdir()
-    assert expected in run.fails("demo", *words)
+    assert expected in run.fails("demo", *arguments)
     assert [path.name for path in tmp_path.iterdir()] == ["folder.parquet"]
 
 
@@ -291,7 +291,7 @@ def test_panes_cut_at_the_ends_of_windows(trades, chunk):
     ]
 
 
-def test_what_is_held_of_the_window_and_a_night(trades):
+def test_what_is_kept_of_the_window_and_a_night(trades):
     """Some trades in the evening, then some in the morning: windows empty out in between."""
     evening, morning = trades.slice(0, 20_000), trades.slice(20_000, 30_000)
     ts = pa.array(
@@ -350,7 +350,7 @@ def test_a_real_terminal(tmp_path, interrupted):
     command = [sys.executable, "-m", "skyband.cli", "demo", "--seconds", seconds]
     environment = {**os.environ, "COLUMNS": "100", "LINES": "30", "TERM": "xterm-256color"}
     pipes = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-    seen = b""
+    output = b""
     with subprocess.Popen(command, env=environment, cwd=tmp_path, **pipes) as running:
         os.close(theirs)
         while True:
@@ -360,13 +360,13 @@ def test_a_real_terminal(tmp_path, interrupted):
                 part = b""
             if not part:
                 break
-            seen += part
-            if interrupted and b"2 windows answered" in seen:
+            output += part
+            if interrupted and b"2 windows answered" in output:
                 running.send_signal(signal.SIGINT)
                 interrupted = False
         code = running.wait(60)
     os.close(ours)
-    text = seen.decode()
+    text = output.decode()
     assert code == (130 if seconds == "600" else 0)
     assert "\x1b[?25l" in text
     assert text.rindex("\x1b[?25h") > text.rindex("\x1b[?25l")

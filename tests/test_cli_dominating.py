@@ -95,22 +95,22 @@ def test_each_key_is_ranked_by_itself(run, hotels):
 
 
 @pytest.mark.parametrize("keys", [None, CITIES])
-def test_changes_tell_the_score_of_their_window(run, hotels, keys):
+def test_changes_report_the_score_of_their_window(run, hotels, keys):
     options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
     options += [] if keys is None else ["--partition-by", "city"]
     records = json.loads(run("dominating", hotels, *ON, *options).out)
-    wanted = []
+    expected_changes = []
     for key, rows in by_key(keys, len(POINTS)):
         answers = windows(rows, 4, 2, 2)
         scores = {(a.end, row): score for a in answers for score, row in a.rows}
         for end, report in changes(answers, 2):
             for row, (rank, previous) in report.items():
                 score = scores[end if rank else end - 2, row]
-                wanted.append((end, key, rank or 99, previous, row, score))
+                expected_changes.append((end, key, rank or 99, previous, row, score))
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["row"], row["score"])
         for row in records
-    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
+    ] == [(end, *rest) for end, _, *rest in sorted(expected_changes)]
 
 
 def test_the_table_shows_what_top_shows(run, hotels, monkeypatch):
@@ -118,13 +118,13 @@ def test_the_table_shows_what_top_shows(run, hotels, monkeypatch):
     ran = run("dominating", hotels, *ON, "--k", 2, "--last", 6)
     assert "0 to 6" in ran.out
     assert "6 to 12" in ran.out
-    for words in ("rank", "score", "row", "price", "stars"):
-        assert words in ran.out
+    for column in ("rank", "score", "row", "price", "stars"):
+        assert column in ran.out
     best = next(line for line in ran.out.splitlines() if line.startswith("│    1 "))
     assert [cell.strip() for cell in best.split("│")[1:4]] == ["1", "2", "3"]  # row 3, ties: newer
 
 
-def test_approximate_windows_are_told(run, hotels, monkeypatch):
+def test_approximate_windows_are_reported(run, hotels, monkeypatch):
     add = Leaderboard.add
 
     def doubtful(self, ranked, key=None):
@@ -145,7 +145,7 @@ def test_dimensions_may_be_expressions(run, hotels):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--on", "price"], "--on is 'price'; expected an attribute and min or max"),
         (["--on", "price:less"], "fix: write --on price:min, or :max where more is better"),
@@ -160,17 +160,17 @@ def test_dimensions_may_be_expressions(run, hotels):
         ([], "missing option '--on'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, hotels, words, message):
-    error = run.fails("dominating", hotels, "--last", 5, *words)
+def test_what_is_wrong_is_reported_before_any_work(run, hotels, arguments, message):
+    error = run.fails("dominating", hotels, "--last", 5, *arguments)
     assert message.format(file=hotels) in error
 
 
-def test_explain_tells_how_it_would_be_answered(run, hotels):
+def test_explain_says_how_it_would_be_answered(run, hotels):
     window = ["--k", 3, "--last", 6, "--slide", 2]
-    words = " ".join(run("explain", hotels, *ON, *window).out.split())
-    assert "top 3 dominating of the last 6 objects, every 2, by least price and most stars" in words
-    assert "12 rows" in words
-    assert "6 points per window, 2 per slide" in words
+    text = " ".join(run("explain", hotels, *ON, *window).out.split())
+    assert "top 3 dominating of the last 6 objects, every 2, by least price and most stars" in text
+    assert "12 rows" in text
+    assert "6 points per window, 2 per slide" in text
     (record,) = json.loads(run("explain", hotels, *ON, *window, "--json").out)
     assert record["on"] == "price:min, stars:max"
     assert record["algorithm"] in ALGORITHMS
@@ -180,12 +180,12 @@ def test_explain_tells_how_it_would_be_answered(run, hotels):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--by", "price"], "--by with --on"),
         (["--queries", "queries.csv"], "--queries with --on"),
         (["--algorithm", "sap"], "--algorithm is 'sap'"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, hotels, words, message):
-    assert message in run.fails("explain", hotels, *ON, "--last", 5, *words)
+def test_explain_refuses_what_does_not_fit(run, hotels, arguments, message):
+    assert message in run.fails("explain", hotels, *ON, "--last", 5, *arguments)

@@ -76,7 +76,7 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         ([], "no window was given"),
         (["--last", "0"], "--last is '0'; expected a whole number of at least 1"),
@@ -115,11 +115,11 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         (["--last", "2", "extra"], "extra"),
     ],
 )
-def test_options(run, trades, words, message):
-    assert message in run.fails("top", trades, "--by", "price", *words)
+def test_options(run, trades, arguments, message):
+    assert message in run.fails("top", trades, "--by", "price", *arguments)
 
 
-def test_missing_words(run, trades):
+def test_missing_arguments(run, trades):
     assert "missing option '--by'" in run.fails("top", trades, "--last", 2)
     assert "missing argument 'FILE'" in run.fails("top", "--by", "price", "--last", 2)
     assert "fix: see 'skyband top --help'" in run.fails("top")
@@ -127,21 +127,21 @@ def test_missing_words(run, trades):
 
 
 def test_files(run, trades, tmp_path):
-    words = ["--by", "price", "--last", 2]
-    assert "did you mean" in run.fails("top", tmp_path / "trade.csv", *words)
-    assert "there is no file" in run.fails("top", tmp_path / "no" / "where.csv", *words)
-    assert "is a directory" in run.fails("top", tmp_path, *words)
+    arguments = ["--by", "price", "--last", 2]
+    assert "did you mean" in run.fails("top", tmp_path / "trade.csv", *arguments)
+    assert "there is no file" in run.fails("top", tmp_path / "no" / "where.csv", *arguments)
+    assert "is a directory" in run.fails("top", tmp_path, *arguments)
     (tmp_path / "empty.csv").write_text("")
-    assert "is empty" in run.fails("top", tmp_path / "empty.csv", *words)
-    assert "standard input is empty" in run.fails("top", "-", *words, stdin="")
+    assert "is empty" in run.fails("top", tmp_path / "empty.csv", *arguments)
+    assert "standard input is empty" in run.fails("top", "-", *arguments, stdin="")
     (tmp_path / "broken.jsonl").write_text('{"price": 1\n')
-    assert "cannot be read as json" in run.fails("top", tmp_path / "broken.jsonl", *words)
+    assert "cannot be read as json" in run.fails("top", tmp_path / "broken.jsonl", *arguments)
     (tmp_path / "broken.parquet").write_text("price\n1\n")
-    assert "cannot be read as parquet" in run.fails("top", tmp_path / "broken.parquet", *words)
+    assert "cannot be read as parquet" in run.fails("top", tmp_path / "broken.parquet", *arguments)
     (tmp_path / "latin.csv").write_bytes(b"price,name\n1,\xe9\n")
-    assert "not utf-8" in run.fails("top", tmp_path / "latin.csv", *words)
+    assert "not utf-8" in run.fails("top", tmp_path / "latin.csv", *arguments)
     (tmp_path / "ragged.csv").write_text("price,volume\n1,2\n3\n4,5,6\n")
-    err = run.fails("top", tmp_path / "ragged.csv", *words)
+    err = run.fails("top", tmp_path / "ragged.csv", *arguments)
     assert "do not all have the same number of fields" in err
 
 
@@ -162,34 +162,34 @@ def test_nothing_is_guessed_about_lines(run):
 
 
 def test_outputs(run, trades, tmp_path):
-    words = ["top", trades, "--by", "price", "--last", 2, "--out"]
-    assert "directory that exists" in run.fails(*words, tmp_path / "no" / "found.csv")
-    assert "is a directory" in run.fails(*words, tmp_path)
-    assert "the file that is read" in run.fails(*words, trades)
+    arguments = ["top", trades, "--by", "price", "--last", 2, "--out"]
+    assert "directory that exists" in run.fails(*arguments, tmp_path / "no" / "found.csv")
+    assert "is a directory" in run.fails(*arguments, tmp_path)
+    assert "the file that is read" in run.fails(*arguments, trades)
     assert trades.read_text() == TRADES
 
 
 def test_times_beyond_all_bounds(run):
     text = "t,v\n4611686018427387904,1\n"
-    words = ["--by", "v", "--time", "t", "--window", "10"]
-    assert "2**60" in run.fails("top", "-", *words, stdin=text)
-    assert "2**60" in run.fails("top", "-", *words, "--partition-by", "v", stdin=text)
+    arguments = ["--by", "v", "--time", "t", "--window", "10"]
+    assert "2**60" in run.fails("top", "-", *arguments, stdin=text)
+    assert "2**60" in run.fails("top", "-", *arguments, "--partition-by", "v", stdin=text)
 
 
 def test_without_java(run, trades, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    words = ["top", trades, "--by", "price", "--last", 5]
-    assert "rank files with --engine local" in run.fails(*words, "--engine", "spark")
-    assert run(*words, "--engine", "local").code == 0
+    arguments = ["top", trades, "--by", "price", "--last", 5]
+    assert "rank files with --engine local" in run.fails(*arguments, "--engine", "spark")
+    assert run(*arguments, "--engine", "local").code == 0
 
 
-def test_what_is_wrong_with_the_file_is_told_before_spark_starts(run):
-    words = ["--time", "t", "--window", 10, "--engine", "spark"]
-    assert "did you mean 'v'" in run.fails("top", "-", "--by", "vv", *words, stdin="v,t\n1,2\n")
+def test_what_is_wrong_with_the_file_is_reported_before_spark_starts(run):
+    arguments = ["--time", "t", "--window", 10, "--engine", "spark"]
+    assert "did you mean 'v'" in run.fails("top", "-", "--by", "vv", *arguments, stdin="v,t\n1,2\n")
     for far in (2**60, -(2**60)):
         text = f"v,t\n1,{far}\n2,3\n"
-        assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *words, stdin=text)
+        assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *arguments, stdin=text)
 
 
 def test_an_engine_for_all_runs(run, trades, monkeypatch):
@@ -199,9 +199,9 @@ def test_an_engine_for_all_runs(run, trades, monkeypatch):
 
 
 def test_masters(run, trades):
-    words = ["top", trades, "--by", "price", "--last", 5, "--master"]
-    assert "leave --master out" in run.fails(*words, "local[1]", "--engine", "local")
-    assert "on this machine" in run.fails(*words, "spark://host:7077", "--engine", "spark")
+    arguments = ["top", trades, "--by", "price", "--last", 5, "--master"]
+    assert "leave --master out" in run.fails(*arguments, "local[1]", "--engine", "local")
+    assert "on this machine" in run.fails(*arguments, "spark://host:7077", "--engine", "spark")
 
 
 def test_unexpected_errors_are_not_hidden(run, monkeypatch):

@@ -109,17 +109,17 @@ def test_every_type_as_json(run, odd):
 
 def test_infinite_scores(run):
     text = "v\n1\ninf\n-inf\n"
-    words = ["--by", "v", "--last", 3, "--format"]
-    ran = run("top", "-", *words, "csv", stdin=text)
+    arguments = ["--by", "v", "--last", 3, "--format"]
+    ran = run("top", "-", *arguments, "csv", stdin=text)
     assert [row["score"] for row in ran.rows] == ["inf", "1.0", "-inf"]
-    records = json.loads(run("top", "-", *words, "json", stdin=text).out)
+    records = json.loads(run("top", "-", *arguments, "json", stdin=text).out)
     assert [record["score"] for record in records] == [None, 1.0, None]
 
 
 def test_changes_as_json(run):
     text = "v\n1\n3\n2\n"
-    words = ["--k", 1, "--by", "v", "--last", 2, "--slide", 1, "--emit", "changes"]
-    records = json.loads(run("top", "-", *words, "--format", "json", stdin=text).out)
+    arguments = ["--k", 1, "--by", "v", "--last", 2, "--slide", 1, "--emit", "changes"]
+    records = json.loads(run("top", "-", *arguments, "--format", "json", stdin=text).out)
     assert [(r["rank"], r["change"], r["previous_rank"], r["v"]) for r in records] == [
         (1, "entered", None, 1), (1, "entered", None, 3), (None, "left", 1, 1),
     ]  # fmt: skip
@@ -127,8 +127,8 @@ def test_changes_as_json(run):
 
 def test_timestamps_as_json(run):
     text = "t,v\n2024-01-01 10:00:00.25,1\n"
-    words = ["--by", "v", "--time", "t", "--window", "500 ms", "--format", "json"]
-    (record,) = json.loads(run("top", "-", *words, stdin=text).out)
+    arguments = ["--by", "v", "--time", "t", "--window", "500 ms", "--format", "json"]
+    (record,) = json.loads(run("top", "-", *arguments, stdin=text).out)
     assert record["window_start"] == "2024-01-01 10:00:00"
     assert record["window_end"] == "2024-01-01 10:00:00.500000"
     assert record["t"] == "2024-01-01 10:00:00.250000"
@@ -136,18 +136,18 @@ def test_timestamps_as_json(run):
 
 def test_many_records_are_the_same_in_blocks(run, monkeypatch):
     text = "v\n" + "".join(f"{at * 7 % 31}\n" for at in range(120))
-    words = ["top", "-", "--k", 3, "--by", "v", "--last", 10, "--slide", 2, "--format"]
-    whole = [run(*words, name, stdin=text).out for name in ("csv", "json")]
+    arguments = ["top", "-", "--k", 3, "--by", "v", "--last", 10, "--slide", 2, "--format"]
+    whole = [run(*arguments, name, stdin=text).out for name in ("csv", "json")]
     monkeypatch.setattr("skyband.cli.output.leaderboard._AT_ONCE", 7)
-    assert [run(*words, name, stdin=text).out for name in ("csv", "json")] == whole
+    assert [run(*arguments, name, stdin=text).out for name in ("csv", "json")] == whole
 
 
 def test_nanoseconds(run, tmp_path):
     path = tmp_path / "ns.parquet"
     moments = np.array([1_000_000_000, 1_500_000_001, -1], "datetime64[ns]")
     parquet.write_table(pa.table({"t": moments, "v": [3, 2, 1]}), path)
-    words = ["--by", "v", "--time", "t", "--window", "1 hour", "--format", "csv"]
-    assert [row["t"] for row in run("top", path, *words).rows] == [
+    arguments = ["--by", "v", "--time", "t", "--window", "1 hour", "--format", "csv"]
+    assert [row["t"] for row in run("top", path, *arguments).rows] == [
         "1969-12-31 23:59:59.999999999", "1970-01-01 00:00:01", "1970-01-01 00:00:01.500000001",
     ]  # fmt: skip
 
@@ -179,8 +179,8 @@ def test_tables(run):
 
 def test_tables_of_changes_and_keys(run):
     text = "kind,v\n" + "".join(f"k{at % 3},{at * 7 % 31}\n" for at in range(60))
-    words = ["--k", 2, "--by", "v", "--last", 5, "--slide", 2, "--partition-by", "kind"]
-    ran = run("top", "-", *words, "--emit", "changes", stdin=text)
+    arguments = ["--k", 2, "--by", "v", "--last", 5, "--slide", 2, "--partition-by", "kind"]
+    ran = run("top", "-", *arguments, "--emit", "changes", stdin=text)
     header = next(line for line in ran.out.splitlines() if "rank" in line)
     assert header.split("┃")[1:-1] == [
         " rank ", " was ", " change  ", " score ", " row ", " kind ", "  v ",

@@ -66,15 +66,15 @@ def windows(rows, *window, timed=False, combine="sum", low=LOW, repeats="max", *
     return count_incomplete(part, *span, k, combine, low, repeats, **more)
 
 
-def expected(*window, keys=None, **how):
+def expected(*window, keys=None, **options):
     """(start, end, rank, score, plate) of each line, in the order of printing."""
     lines = []
     for key, rows in by_key(keys, len(ROWS)):
-        for a in windows(rows, *window, **how):
+        for a in windows(rows, *window, **options):
             lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
     return [
         (start, end, rank, score, plate)
-        for end, _, rank, start, score, plate in sorted(lines, key=lambda one: one[:3])
+        for end, _, rank, start, score, plate in sorted(lines, key=lambda line: line[:3])
     ]
 
 
@@ -105,7 +105,7 @@ def test_count_windows_are_those_of_the_oracle(run, cars, algorithm):
 
 
 @pytest.mark.parametrize(
-    ("words", "how"),
+    ("arguments", "options"),
     [
         ([], {}),
         (["--combine", "max"], {"combine": "max"}),
@@ -115,10 +115,10 @@ def test_count_windows_are_those_of_the_oracle(run, cars, algorithm):
         (["--bounds", "south=-10:200"], {"low": [0.0, 0.0, -10.0]}),
     ],
 )
-def test_time_windows_are_those_of_the_oracle(run, cars, words, how):
+def test_time_windows_are_those_of_the_oracle(run, cars, arguments, options):
     window = ["--k", 3, "--time", "ts", "--window", 10, "--slide", 4, "--offset", 1]
-    ran = run("incomplete", cars, *ON, *window, *words, "--format", "csv")
-    assert printed(ran) == expected(10, 4, 3, timed=True, offset=1, **how)
+    ran = run("incomplete", cars, *ON, *window, *arguments, "--format", "csv")
+    assert printed(ran) == expected(10, 4, 3, timed=True, offset=1, **options)
 
 
 def test_each_key_is_ranked_by_itself(run, cars):
@@ -136,27 +136,30 @@ def test_changes_are_those_of_the_oracle(run, cars, keys):
     options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
     options += [] if keys is None else ["--partition-by", "road"]
     records = json.loads(run("incomplete", cars, *ON, *options).out)
-    wanted = []
+    expected_changes = []
     for key, rows in by_key(keys, len(ROWS)):
         for end, report in changes(windows(rows, 4, 2, 2), 2):
-            wanted += [(end, key, rank or 99, was, plate) for plate, (rank, was) in report.items()]
+            expected_changes += [
+                (end, key, rank or 99, previous, plate)
+                for plate, (rank, previous) in report.items()
+            ]
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["plate"])
         for row in records
-    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
+    ] == [(end, *rest) for end, _, *rest in sorted(expected_changes)]
 
 
 def test_streams_that_are_named_are_all_that_count(run, cars):
     window = ["--last", 20, "--slide", 2, "--k", 3, "--format", "csv"]
     ran = run("incomplete", cars, *ON, *window, "--streams", "south,north,west")
-    there = [
+    rows = [
         (plate, {1: 1, 2: 0}[stream], value) if car[3] else (plate, 0, None)
         for (plate, stream, value), car in zip(ROWS, CARS, strict=True)
         if car[3] != "east"
     ]
-    wanted = count_incomplete(there, 20, 2, 3, "sum", LOW)
+    answers = count_incomplete(rows, 20, 2, 3, "sum", LOW)
     assert printed(ran) == [
-        (a.start, a.end, rank, *row) for a in wanted for rank, row in enumerate(a.rows, 1)
+        (a.start, a.end, rank, *row) for a in answers for rank, row in enumerate(a.rows, 1)
     ]
     assert "skyband: left out: 4 rows of other streams\n" in ran.err
     assert "skyband: no rows: stream 'west'\n" in ran.err
@@ -175,9 +178,9 @@ def test_values_outside_of_the_bounds_are_refused_or_clipped_and_counted(run, ca
         (plate, stream, value if value is None or stream == 0 else min(max(value, 10), 100))
         for plate, stream, value in ROWS
     ]
-    wanted = count_incomplete(clipped, 6, 2, 9, "sum", [-20.0, 10.0, 10.0])
+    answers = count_incomplete(clipped, 6, 2, 9, "sum", [-20.0, 10.0, 10.0])
     assert printed(ran) == [
-        (a.start, a.end, rank, *row) for a in wanted for rank, row in enumerate(a.rows, 1)
+        (a.start, a.end, rank, *row) for a in answers for rank, row in enumerate(a.rows, 1)
     ]
     assert "clipped" not in ran.err
     ran = run("incomplete", cars, *ON[:-1], "50:100", *window, "--outside", "clip")
@@ -186,22 +189,22 @@ def test_values_outside_of_the_bounds_are_refused_or_clipped_and_counted(run, ca
 
 @pytest.mark.parametrize("keys", [[], ["--partition-by", "road"]])
 def test_algorithms_have_options(run, cars, keys):
-    words = ["incomplete", cars, *ON, *keys, "--last", 6, "--slide", 2, "--format", "csv"]
-    plain = run(*words)
-    named = [*words, "--algorithm", "eaa"]
+    arguments = ["incomplete", cars, *ON, *keys, "--last", 6, "--slide", 2, "--format", "csv"]
+    plain = run(*arguments)
+    named = [*arguments, "--algorithm", "eaa"]
     assert run(*named, "--option", "slack=0", "--option", "slack = 0.25") == plain
     assert "option 'slak'" in run.fails(*named, "--option", "slak=1")
     assert "slack is 'wide'" in run.fails(*named, "--option", "slack=wide")
-    assert "option 'slack' for auto" in run.fails(*words, "--option", "slack=0")
+    assert "option 'slack' for auto" in run.fails(*arguments, "--option", "slack=0")
 
 
-def test_approximate_answers_are_told(run, cars):
-    words = ["incomplete", cars, *ON, "--last", 6, "--slide", 2, "--format", "csv"]
-    plain = run(*words)
-    likely = run(*words, "--algorithm", "likely", "--option", "error=0")  # misses nothing
+def test_approximate_answers_are_reported(run, cars):
+    arguments = ["incomplete", cars, *ON, "--last", 6, "--slide", 2, "--format", "csv"]
+    plain = run(*arguments)
+    likely = run(*arguments, "--algorithm", "likely", "--option", "error=0")  # misses nothing
     warning = "skyband: approximate: likely may miss some of the best objects\n"
     assert (likely.out, likely.err) == (plain.out, plain.err + warning)
-    assert "error is 1" in run.fails(*words, "--algorithm", "likely", "--option", "error=1")
+    assert "error is 1" in run.fails(*arguments, "--algorithm", "likely", "--option", "error=1")
 
 
 def test_ids_may_be_of_any_type_and_several(run, tmp_path):
@@ -230,7 +233,7 @@ def test_the_table_shows_objects_and_no_rows(run, cars, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--bounds", "1"], "--bounds is '1'; expected the lowest and the highest value"),
         (["--bounds", "9:1"], "--bounds is '9:1'"),
@@ -255,36 +258,38 @@ def test_the_table_shows_objects_and_no_rows(run, cars, monkeypatch):
         (["--stream", "nothing"], "--stream: {file} names no stream in 'nothing'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, cars, words, message):
+def test_what_is_wrong_is_reported_before_any_work(run, cars, arguments, message):
     text = cars.read_text().splitlines()
     cars.write_text("\n".join([f"{text[0]},nothing", *(f"{line}," for line in text[1:])]) + "\n")
-    plain = [word for word in ON if "--bounds" not in words or word not in ("--bounds", "0:130")]
-    error = run.fails("incomplete", cars, *plain, "--last", 5, *words)
+    plain = [
+        argument
+        for argument in ON
+        if "--bounds" not in arguments or argument not in ("--bounds", "0:130")
+    ]
+    error = run.fails("incomplete", cars, *plain, "--last", 5, *arguments)
     assert message.format(file=cars) in error
     assert set(ALGORITHMS) >= {"recompute", "sla", "eaa"}
 
 
-def test_explain_tells_how_it_would_be_answered(run, cars):
+def test_explain_says_how_it_would_be_answered(run, cars):
     window = ["--k", 3, "--last", 6, "--slide", 2]
-    words = " ".join(run("explain", cars, *ON, *window).out.split())
-    assert (
-        "top 3 objects of the last 6 objects, every 2, by the sum of east, north and sou" in words
-    )
-    assert "algorithm eaa" in words
-    assert "streams all: values from 0 to 130" in words
-    assert "6 rows per window, 2 per slide; kept are at most all of them: about 3.0 kB" in words
+    text = " ".join(run("explain", cars, *ON, *window).out.split())
+    assert "top 3 objects of the last 6 objects, every 2, by the sum of east, north and sou" in text
+    assert "algorithm eaa" in text
+    assert "streams all: values from 0 to 130" in text
+    assert "6 rows per window, 2 per slide; kept are at most all of them: about 3.0 kB" in text
     (record,) = json.loads(run("explain", cars, *ON, *window, "--json").out)
     assert (record["id"], record["stream"], record["value"]) == ("plate", "camera", "speed")
     assert (record["streams"], record["rows"]) == ("east, north, south", 16)
     assert (record["algorithm"], record["repeats"]) == ("eaa", "max")
     named = ["--streams", "a,b", "--bounds", "0:1", "--bounds", "b=-1:1", "--repeats", "none"]
-    words = " ".join(run("explain", *named, "--time", "t", "--window", 9).out.split())
-    assert "a: values from 0 to 1 b: values from -1 to 1" in words
-    assert "name a FILE to find out" in words
+    text = " ".join(run("explain", *named, "--time", "t", "--window", 9).out.split())
+    assert "a: values from 0 to 1 b: values from -1 to 1" in text
+    assert "name a FILE to find out" in text
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--by", "speed"], "--by with --id"),
         (["--key", "plate"], "--key with --id"),
@@ -293,8 +298,8 @@ def test_explain_tells_how_it_would_be_answered(run, cars):
         (["--value", "spede"], "--value: {file} has no column 'spede'"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, cars, words, message):
-    error = run.fails("explain", cars, *ON, "--last", 5, *words)
+def test_explain_refuses_what_does_not_fit(run, cars, arguments, message):
+    error = run.fails("explain", cars, *ON, "--last", 5, *arguments)
     assert message.format(file=cars) in error
 
 

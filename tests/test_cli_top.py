@@ -197,16 +197,16 @@ def test_changes(run, files, stream, scores, kind, keyed):
         for row in ran.rows
     ]
     assert lines == expected
-    words = {(False, True): "left", (True, False): "entered", (True, True): "moved"}
+    changes = {(False, True): "left", (True, False): "entered", (True, True): "moved"}
     for row in ran.rows:
-        assert row["change"] == words[bool(row["rank"]), bool(row["previous_rank"])]
+        assert row["change"] == changes[bool(row["rank"]), bool(row["previous_rank"])]
 
 
 def test_standard_input(run, files, scores):
     expected = counted(scores, 20, 5, 3)
-    words = ["--k", 3, "--by", "price * volume", "--last", 20, "--slide", 5, "--format", "csv"]
+    arguments = ["--k", 3, "--by", "price * volume", "--last", 20, "--slide", 5, "--format", "csv"]
     for name in ("stream.csv", "stream.jsonl", "stream.parquet"):
-        ran = run("top", "-", *words, stdin=(files / name).read_bytes())
+        ran = run("top", "-", *arguments, stdin=(files / name).read_bytes())
         assert ran.ranked == expected
 
 
@@ -263,36 +263,36 @@ def test_scores_follow_sql(run):
 
 def test_column_names_that_are_no_identifiers(run):
     text = 'unit price,"group"\n3,a\n5,b\n4,a\n'
-    words = ["--k", 1, "--by", "unit price", "--last", 1, "--format", "csv"]
-    ran = run("top", "-", *words, "--partition-by", "group", stdin=text)
+    arguments = ["--k", 1, "--by", "unit price", "--last", 1, "--format", "csv"]
+    ran = run("top", "-", *arguments, "--partition-by", "group", stdin=text)
     assert [row["row"] for row in ran.rows] == ["0", "1", "2"]
 
 
 def test_output_to_a_file_sets_the_format(run, files, tmp_path):
-    words = ["top", files / "stream.csv", "--by", "price", "--last", 50]
-    printed = run(*words, "--format", "csv").out
-    run(*words, "--out", tmp_path / "found.csv")
+    arguments = ["top", files / "stream.csv", "--by", "price", "--last", 50]
+    printed = run(*arguments, "--format", "csv").out
+    run(*arguments, "--out", tmp_path / "found.csv")
     assert (tmp_path / "found.csv").read_bytes().decode() == printed
-    run(*words, "--out", tmp_path / "found.json")
+    run(*arguments, "--out", tmp_path / "found.json")
     assert json.loads((tmp_path / "found.json").read_text())[0]["rank"] == 1
-    run(*words, "--out", tmp_path / "found.txt")
+    run(*arguments, "--out", tmp_path / "found.txt")
     assert "rank" in (tmp_path / "found.txt").read_text()
 
 
 def test_no_rows_still_have_a_header(run):
     header = "window_start,window_end,rank,score,row,price,volume\n"
-    words = ["--by", "price * volume", "--last", 10, "--format"]
-    assert run("top", "-", *words, "csv", stdin="price,volume\n").out == header
-    assert run("top", "-", *words, "csv", stdin="price,volume\n1,2\n").out == header
-    assert json.loads(run("top", "-", *words, "json", stdin="price,volume\n").out) == []
+    arguments = ["--by", "price * volume", "--last", 10, "--format"]
+    assert run("top", "-", *arguments, "csv", stdin="price,volume\n").out == header
+    assert run("top", "-", *arguments, "csv", stdin="price,volume\n1,2\n").out == header
+    assert json.loads(run("top", "-", *arguments, "json", stdin="price,volume\n").out) == []
     timed = ["--by", "v", "--time", "t", "--window", "1 hour", "--format", "csv"]
     assert run("top", "-", *timed, stdin="t,v\n").out.count("\n") == 1
 
 
 def test_null_times_are_counted(run):
     text = "t,v\n2024-01-01 00:00:01,1\n,2\n2024-01-01 00:00:02,3\n"
-    words = ["--k", 1, "--by", "v", "--time", "t", "--window", "1 minute", "--format", "csv"]
-    ran = run("top", "-", *words, stdin=text)
+    arguments = ["--k", 1, "--by", "v", "--time", "t", "--window", "1 minute", "--format", "csv"]
+    ran = run("top", "-", *arguments, stdin=text)
     assert [row["row"] for row in ran.rows] == ["2"]
     assert ran.err == "skyband: not ranked: 1 with a NULL time\n"
 

@@ -64,15 +64,15 @@ def windows(rows, by, *window, values=BYTES, timed=False, **more):
     return count_totals(keys, amounts, *span, by, k, **more)
 
 
-def expected(by, *window, keys=None, **how):
+def expected(by, *window, keys=None, **options):
     """(start, end, rank, total, client) of each line, in the order of printing."""
     lines = []
     for key, rows in by_key(keys, len(LOG)):
-        for a in windows(rows, by, *window, **how):
+        for a in windows(rows, by, *window, **options):
             lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
     return [
         (start, end, rank, total, client)
-        for end, _, rank, start, total, client in sorted(lines, key=lambda one: one[:3])
+        for end, _, rank, start, total, client in sorted(lines, key=lambda line: line[:3])
     ]
 
 
@@ -111,8 +111,8 @@ def test_rows_are_counted_whatever_they_hold(run, log):
     ran = run("totals", log, *ON, "--by", "count(*)", *window)
     assert (ran.err, printed(ran)) == ("", expected("count", 6, 2, 3, values=[1.0] * len(LOG)))
     named = run("totals", log, *ON, "--by", "count(site)", *window)
-    there = [1.0 if site else None for site in SITES]
-    assert printed(named) == expected("count", 6, 2, 3, values=there)
+    ones = [1.0 if site else None for site in SITES]
+    assert printed(named) == expected("count", 6, 2, 3, values=ones)
     assert named.err == "skyband: not ranked: 1 with a NULL value\n"
 
 
@@ -140,14 +140,17 @@ def test_changes_are_those_of_the_oracle(run, log, keys):
     options = ["--emit", "changes", "--format", "json", "--k", 2, "--last", 4, "--slide", 2]
     options += [] if keys is None else ["--partition-by", "site"]
     records = json.loads(run("totals", log, *ON, "--by", "max(bytes)", *options).out)
-    wanted = []
+    expected_changes = []
     for key, rows in by_key(keys, len(LOG)):
         for end, report in changes(windows(rows, "max", 4, 2, 2), 2):
-            wanted += [(end, key, rank or 99, was, one) for one, (rank, was) in report.items()]
+            expected_changes += [
+                (end, key, rank or 99, previous, client)
+                for client, (rank, previous) in report.items()
+            ]
     assert [
         (row["window_end"], row["rank"] or 99, row["previous_rank"] or 0, row["client"] or "")
         for row in records
-    ] == [(end, *rest) for end, _, *rest in sorted(wanted)]
+    ] == [(end, *rest) for end, _, *rest in sorted(expected_changes)]
 
 
 def test_keys_may_be_of_any_type_and_several(run, tmp_path):
@@ -155,8 +158,8 @@ def test_keys_may_be_of_any_type_and_several(run, tmp_path):
     rows = [("a", [1, 2], 5), ("a", [1], 5), ("b", [1, 2], 7), ("a", [1, 2], 1), (None, [9], 6)]
     lines = [dict(zip(("net", "path", "size"), row, strict=True)) for row in rows]
     path.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    words = ["--key", "net", "--key", "path", "--by", "sum(size)", "--last", 5, "--format", "json"]
-    records = json.loads(run("totals", path, *words).out)
+    options = ["--key", "net", "--key", "path", "--by", "sum(size)", "--last", 5]
+    records = json.loads(run("totals", path, *options, "--format", "json").out)
     assert [(row["net"], row["path"], row["score"]) for row in records] == [
         ("b", "[1,2]", 7),
         (None, "[9]", 6),
@@ -183,7 +186,7 @@ def test_a_file_without_rows_has_no_totals(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--by", "bytes"], "--by is 'bytes'; expected sum, count, max, min or avg of one expr"),
         (["--by", "median(bytes)"], "fix: write --by 'sum(bytes)', or --by 'count(*)'"),
@@ -200,18 +203,18 @@ def test_a_file_without_rows_has_no_totals(run, tmp_path):
         ([], "missing option '--by'"),
     ],
 )
-def test_what_is_wrong_is_told_before_any_work(run, log, words, message):
-    error = run.fails("totals", log, *ON, "--last", 5, *words)
+def test_what_is_wrong_is_reported_before_any_work(run, log, arguments, message):
+    error = run.fails("totals", log, *ON, "--last", 5, *arguments)
     assert message.format(file=log) in error
 
 
-def test_explain_tells_how_it_would_be_answered(run, log):
+def test_explain_says_how_it_would_be_answered(run, log):
     options = [*ON, "--by", "sum(bytes)", "--k", 3, "--last", 6, "--slide", 2]
-    words = " ".join(run("explain", log, *options).out.split())
-    assert "top 3 keys by sum of the last 6 objects, every 2 by sum(bytes)" in words
-    assert "algorithm pane-totals" in words
-    assert "keys 5 different client" in words
-    assert "6 rows per window, 2 per slide; kept is a total of each key in each pane" in words
+    text = " ".join(run("explain", log, *options).out.split())
+    assert "top 3 keys by sum of the last 6 objects, every 2 by sum(bytes)" in text
+    assert "algorithm pane-totals" in text
+    assert "keys 5 different client" in text
+    assert "6 rows per window, 2 per slide; kept is a total of each key in each pane" in text
     (record,) = json.loads(run("explain", log, *options, "--json").out)
     assert (record["key"], record["by"], record["distinct"]) == ("client", "sum(bytes)", 5)
     assert (record["partials_most"], record["algorithm"]) == (6, "pane-totals")
@@ -220,7 +223,7 @@ def test_explain_tells_how_it_would_be_answered(run, log):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["--by", "bytes"], "--by is 'bytes'"),
         ([], "--key without --by"),
@@ -229,5 +232,5 @@ def test_explain_tells_how_it_would_be_answered(run, log):
         (["--by", "sum(byte)"], "did you mean 'bytes'?"),
     ],
 )
-def test_explain_refuses_what_does_not_fit(run, log, words, message):
-    assert message in run.fails("explain", log, *ON, "--last", 5, *words)
+def test_explain_refuses_what_does_not_fit(run, log, arguments, message):
+    assert message in run.fails("explain", log, *ON, "--last", 5, *arguments)

@@ -81,13 +81,13 @@ def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
     assert "The last window of each query; --format csv prints all" in ran.out
 
 
-def test_explain_tells_what_is_shared(run, files):
+def test_explain_says_what_is_shared(run, files):
     queries = ["--queries", files / "counts.csv"]
-    words = " ".join(run("explain", *queries).out.split())
-    assert "3 queries: windows of 40 to 300 objects, slides of 15 to 100, k of 2 to 5" in words
-    assert "about 9 open at a time, of 3 queries" in words
-    assert "by all queries as one" in words
-    assert "times as many" in words
+    text = " ".join(run("explain", *queries).out.split())
+    assert "3 queries: windows of 40 to 300 objects, slides of 15 to 100, k of 2 to 5" in text
+    assert "about 9 open at a time, of 3 queries" in text
+    assert "by all queries as one" in text
+    assert "times as many" in text
     timed = ["--queries", files / "times.yaml", "--time", "ts"]
     assert "name a FILE to find out" in " ".join(run("explain", *timed).out.split())
     known = run("explain", files / "trades.parquet", *timed, "--by", "price", "--json")
@@ -97,7 +97,7 @@ def test_explain_tells_what_is_shared(run, files):
     assert "30,000 rows" in run("explain", files / "trades.parquet", *timed).out
 
 
-def test_mistakes_are_told(run, files):
+def test_mistakes_are_reported(run, files):
     trades = files / "trades.parquet"
     counts = ["--queries", files / "counts.csv"]
     command = ["workload", trades, "--by", "price"]

@@ -64,15 +64,15 @@ class Dominating:
             whole = write(home / "whole", panes, self.pane, [panes // 8] * 8)
             with report.progress("spark-dominating", 3 + 2 * len(self.spans)) as step:
                 for count, bound in ((1, True), (1, False), (cores, False)):
-                    found = _run(home, count, whole, self.span, 4, self.repeats, bound)
-                    records.append({"part": "cores", "cores": count, "bound": bound, **found})
+                    record = _run(home, count, whole, self.span, 4, self.repeats, bound)
+                    records.append({"part": "cores", "cores": count, "bound": bound, **record})
                     step(f"{count} cores")
                 for span in self.spans:
                     files = [span, *[self.slides] * 4]
                     part = write(home / f"span-{span}", sum(files), self.small, files)
-                    found = _run(home, cores, part, span, 1, 1)
+                    record = _run(home, cores, part, span, 1, 1)
                     pane = {"panes": span, "pane": self.small}
-                    records.append({"part": "slide", "cores": cores, **pane, **found})
+                    records.append({"part": "slide", "cores": cores, **pane, **record})
                     step(f"{span} panes on Spark")
                     shard = counted(span, self.small, min(self.slides, 60))
                     records.append({"part": "shard", **pane, **shard})
@@ -104,12 +104,12 @@ class Dominating:
         shards = {r["panes"]: r for r in records if r["part"] == "shard"}
         rows = []
         for r in (r for r in records if r["part"] == "slide"):
-            own = shards[r["panes"]]
+            shard = shards[r["panes"]]
             rows.append(
                 (
                     r["panes"], r["panes"] * r["pane"], 1e3 * r["seconds_per_slide"],
-                    own["cpu_ms_per_slide"], own["pairs_per_slide"], own["first_pairs_per_slide"],
-                    own["candidates"], own["counted"],
+                    shard["cpu_ms_per_slide"], shard["pairs_per_slide"],
+                    shard["first_pairs_per_slide"], shard["candidates"], shard["counted"],
                 )
             )  # fmt: skip
         console.print(
@@ -153,23 +153,25 @@ class Dominating:
 
 
 def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
-    """What a query over all points must reach, as far as the records tell."""
-    found: list[tuple[str, str, float, str]] = []
+    """What a query over all points must reach, as far as the records show."""
+    rows: list[tuple[str, str, float, str]] = []
     cores = [r for r in records if r["part"] == "cores"]
     if cores[-1]["cores"] > 1:
         bound, one, many = (r["rows_per_s"] for r in cores)
         label = f"{cores[-1]['cores']} cores / one"
-        found.append((label, "at least 1.6", many / one, "yes" if many / one >= 1.6 else "NO"))
-        found.append((f"{label}, bound", "", many / bound, ""))
+        rows.append((label, "at least 1.6", many / one, "yes" if many / one >= 1.6 else "NO"))
+        rows.append((f"{label}, bound", "", many / bound, ""))
     for part, label in (("slide", "time on Spark"), ("shard", "pairs")):
-        own = [r for r in records if r["part"] == part]
-        cost = [r["seconds_per_slide"] if part == "slide" else _pairs(r) for r in own]
-        times = own[-1]["panes"] / own[0]["panes"]
+        part_records = [r for r in records if r["part"] == part]
+        cost = [r["seconds_per_slide"] if part == "slide" else _pairs(r) for r in part_records]
+        times = part_records[-1]["panes"] / part_records[0]["panes"]
         growth = cost[-1] / cost[0]
         met = "yes" if growth < times**0.5 else "NO"
-        wanted = f"far below {times:,.0f}, as many times the points"
-        found.append((f"a slide's {label}: {own[-1]['panes']:,} panes / 10", wanted, growth, met))
-    return found
+        target = f"far below {times:,.0f}, as many times the points"
+        rows.append(
+            (f"a slide's {label}: {part_records[-1]['panes']:,} panes / 10", target, growth, met)
+        )
+    return rows
 
 
 def _pairs(record: Record) -> float:
@@ -188,9 +190,9 @@ def write(folder: Path, panes: int, rows: int, files: list[int]) -> Path:
     for number, count in enumerate(files):
         parts = []
         for pane in range(low, min(panes, low + count)):
-            own = points(pane, rows)
+            pane_points = points(pane, rows)
             at = START + (pane * rows + np.arange(rows)) * (SLIDE * 1_000_000) // rows
-            columns = {name: own[:, i] for i, name in enumerate(NAMES)}
+            columns = {name: pane_points[:, i] for i, name in enumerate(NAMES)}
             ts = pa.array(at.astype("datetime64[us]"), pa.timestamp("us", tz="UTC"))
             parts.append(pa.table({"ts": ts, "id": pane * rows + np.arange(rows), **columns}))
         low += count
@@ -208,8 +210,8 @@ def counted(span: int, rows: int, slides: int) -> Record:
     counts = PaneCounts(K, WIDTH, PaneLifetimes(span, 1))
     before, began, spent = (0, 0, 0, 0), 0.0, 0.0
     for pane in range(span + slides):
-        own = points(pane, rows)
-        survivors = own[undominated(own, K)]
+        pane_points = points(pane, rows)
+        survivors = pane_points[undominated(pane_points, K)]
         if pane == span:
             work = counts.work
             before = (work.compared, work.first_compared, work.candidates, work.counted)
@@ -217,18 +219,20 @@ def counted(span: int, rows: int, slides: int) -> Record:
         began = time.process_time()
         for _ in counts.answer_before(pane):
             pass
-        counts.insert(2 * pane, own[::SHARDS], survivors)
+        counts.insert(2 * pane, pane_points[::SHARDS], survivors)
         spent += time.process_time() - began
     work = counts.work
     after = (work.compared, work.first_compared, work.candidates, work.counted)
-    pairs, first, candidates, held = (b - a for a, b in zip(before, after, strict=True))
+    pairs, first, candidates, counted_candidates = (
+        b - a for a, b in zip(before, after, strict=True)
+    )
     return {
         "slides": slides,
         "cpu_ms_per_slide": 1e3 * spent / slides,
         "pairs_per_slide": pairs / slides,
         "first_pairs_per_slide": first / slides,
         "candidates": candidates / slides,
-        "counted": held / slides,
+        "counted": counted_candidates / slides,
     }
 
 
@@ -243,22 +247,22 @@ def _run(
     def tie() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
-    words = [str(home), f"local[{cores},4]", str(folder), str(span), str(files), str(repeats)]
+    arguments = [str(home), f"local[{cores},4]", str(folder), str(span), str(files), str(repeats)]
     ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spark.dominating", *words],
+        [sys.executable, "-m", "benchmarks.spark.dominating", *arguments],
         stdout=subprocess.PIPE,
         check=True,
         cwd=Path(__file__).parents[2],
         preexec_fn=tie if bound and hasattr(os, "sched_setaffinity") else None,
     )
-    found: Record = json.loads(ran.stdout)
-    return found
+    record: Record = json.loads(ran.stdout)
+    return record
 
 
-def _measure(words: list[str]) -> Record:
+def _measure(arguments: list[str]) -> Record:
     from skyband.spark import session
 
-    home, master, folder, span, files, repeats = words
+    home, master, folder, span, files, repeats = arguments
     spark = session(master, shuffle_partitions=SHARDS, settings={"spark.sql.warehouse.dir": home})
     warm = write(Path(home) / f"warm-{os.getpid()}", 40, 500, [20, 20])
     _stream(spark, Path(home), warm, 10, 1)
@@ -267,7 +271,7 @@ def _measure(words: list[str]) -> Record:
         for _ in range(int(repeats))
     ]  # fmt: skip
     spark.stop()
-    return min(runs, key=lambda found: found["seconds"])
+    return min(runs, key=lambda record: record["seconds"])
 
 
 def _stream(spark: Any, home: Path, folder: Path, span: int, files: int) -> Record:

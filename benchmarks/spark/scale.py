@@ -48,18 +48,18 @@ class Scale:
             home = Path(name)
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
-            few = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
+            warm_up = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
             with report.progress("spark-scale", 4 + len(self.keys)) as step:
                 for system in ("floor", "skyband"):
                     for count in sorted({1, cores}):
-                        found = _run(home, system, count, whole, few, 0, self.repeats)
-                        records.append({"system": system, "cores": count, "keys": 0, **found})
+                        record = _run(home, system, count, whole, warm_up, 0, self.repeats)
+                        records.append({"system": system, "cores": count, "keys": 0, **record})
                         step(f"{system}, {count} cores")
                 for keys in self.keys:
                     rows = min(self.rows, 1_000_000)
                     part = stream.write(home / f"keys-{keys}", rows, 60 * rows, FILES, keys)
-                    found = _run(home, "skyband", cores, part, part, keys, 1)
-                    records.append({"system": "skyband", "cores": cores, "keys": keys, **found})
+                    record = _run(home, "skyband", cores, part, part, keys, 1)
+                    records.append({"system": "skyband", "cores": cores, "keys": keys, **record})
                     step(f"{keys} keys")
         return records
 
@@ -91,9 +91,9 @@ class Scale:
         """State against keys."""
         figure, axes = report.panels(1, 1, "State as keys grow", panel=(4.4, 3.2))
         panel = axes[0][0]
-        own = [r for r in records if r["keys"]]
+        keyed = [r for r in records if r["keys"]]
         colour, marker = STYLES["skyband"]
-        x, y = [r["keys"] for r in own], [r["state_bytes"] / 1e6 for r in own]
+        x, y = [r["keys"] for r in keyed], [r["state_bytes"] / 1e6 for r in keyed]
         panel.plot(x, y, color=colour, marker=marker)
         panel.set_xscale("log")
         panel.set_yscale("log")
@@ -103,36 +103,36 @@ class Scale:
 
 
 def _run(
-    home: Path, system: str, cores: int, folder: Path, few: Path, keys: int, repeats: int
+    home: Path, system: str, cores: int, folder: Path, warm_up: Path, keys: int, repeats: int
 ) -> Record:
     """Measure in a process of its own, whose Spark has so many cores."""
     numbers = [str(keys), str(repeats)]
-    words = [str(home), system, f"local[{cores},4]", str(folder), str(few), *numbers]
+    arguments = [str(home), system, f"local[{cores},4]", str(folder), str(warm_up), *numbers]
     ran = subprocess.run(
-        [sys.executable, "-m", "benchmarks.spark.scale", *words],
+        [sys.executable, "-m", "benchmarks.spark.scale", *arguments],
         stdout=subprocess.PIPE,
         check=True,
         cwd=Path(__file__).parents[2],
     )
-    found: Record = json.loads(ran.stdout)
-    return found
+    record: Record = json.loads(ran.stdout)
+    return record
 
 
-def _measure(words: list[str]) -> Record:
+def _measure(arguments: list[str]) -> Record:
     from benchmarks.spark.systems import SYSTEMS, timed
     from benchmarks.spark.systems import stream as read
     from skyband.spark import session
 
-    home, system, master, folder, few, keys, repeats = words
+    home, system, master, folder, warm_up, keys, repeats = arguments
     spark = session(master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home})
-    more: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
+    options: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
     k = 10 if int(keys) else K
 
     def run(source: str) -> Any:
         rows = read(spark, Path(source), FILES // 2)
-        return timed(SYSTEMS[system](rows, RATIO, k, **more), Path(home) / "run")
+        return timed(SYSTEMS[system](rows, RATIO, k, **options), Path(home) / "run")
 
-    run(few)
+    run(warm_up)
     best = min((run(folder) for _ in range(int(repeats))), key=lambda took: took.seconds)
     spark.stop()
     return {

@@ -44,16 +44,18 @@ def _trades(low: int, high: int, gap: float, keys: int) -> pa.Table:
         key = chance.integers(0, keys, block)
         price = chance.normal(100.0, 15.0, block)
         volume = chance.integers(1, 1000, block)
-        own = slice(max(low - first, 0), min(high - first, block))
-        named = SECTORS.take(pa.array(key[own])) if keys <= len(SECTORS) else _names(key[own])
+        inside = slice(max(low - first, 0), min(high - first, block))
+        sector = (
+            SECTORS.take(pa.array(key[inside])) if keys <= len(SECTORS) else _names(key[inside])
+        )
         parts.append(
             pa.table(
                 {
-                    "ts": pa.array(ts[own], pa.timestamp("us", tz="UTC")),
-                    "id": id[own],
-                    "sector": named,
-                    "price": price[own],
-                    "volume": volume[own],
+                    "ts": pa.array(ts[inside], pa.timestamp("us", tz="UTC")),
+                    "id": id[inside],
+                    "sector": sector,
+                    "price": price[inside],
+                    "volume": volume[inside],
                 }
             )
         )
@@ -68,15 +70,15 @@ def windows(folder: Path, size: int, k: int, until: int) -> dict[int, list[float
     """The oracle: each window's k best scores, by sorting it. Bounds in microseconds."""
     at, score = scores(folder)
     slide, length = SLIDE * 1_000_000, size * 1_000_000
-    found: dict[int, list[float]] = {}
+    best_scores: dict[int, list[float]] = {}
     end = (int(at[0]) // slide + 1) * slide
     while end <= until:
         low, high = np.searchsorted(at, [end - length, end])
         inside = score[low:high]
         if len(inside):
-            found[end] = np.sort(inside)[::-1][:k].tolist()
+            best_scores[end] = np.sort(inside)[::-1][:k].tolist()
         end += slide
-    return found
+    return best_scores
 
 
 def scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -40,10 +40,10 @@ class Sliding:
     def sized(cls, quick: bool, rows: int | None = None) -> Sliding:
         """Over 2x10^7 rows, or fewer."""
         if quick:
-            few = rows or 1_000_000
-            return cls(few, few, (1, 60), (100,), 1)
-        whole = rows or 20_000_000
-        return cls(whole, min(whole, 20_000_000))
+            quick_rows = rows or 1_000_000
+            return cls(quick_rows, quick_rows, (1, 60), (100,), 1)
+        all_rows = rows or 20_000_000
+        return cls(all_rows, min(all_rows, 20_000_000))
 
     def collect(self) -> list[Record]:
         """A record per system, window / slide and k."""
@@ -64,21 +64,21 @@ class Sliding:
         from benchmarks.spark.systems import stream as read
 
         def run(system: str, folder: Path, ratio: int, k: int) -> Record:
-            found = SYSTEMS[system](read(spark, folder, self.per_trigger), ratio, k)
-            return _record(system, ratio, k, timed(found, home / system))
+            leaders = SYSTEMS[system](read(spark, folder, self.per_trigger), ratio, k)
+            return _record(system, ratio, k, timed(leaders, home / system))
 
-        few = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
+        warm_up = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
         for system in SYSTEMS:  # until the JVM has compiled what each of them needs
-            run(system, few, 1, 10)
+            run(system, warm_up, 1, 10)
         run("skyband", whole, 1, 10)
         records: list[Record] = []
         points = [(ratio, k) for k in self.ks for ratio in self.ratios]
         with report.progress("spark", len(points)) as step:
             for ratio, k in points:
-                own: list[Record] = []
+                runs: list[Record] = []
                 for _ in range(self.repeats):
-                    own += [run(system, whole, ratio, k) for system in ("floor", "skyband")]
-                records += [_best(own, "floor"), _best(own, "skyband")]
+                    runs += [run(system, whole, ratio, k) for system in ("floor", "skyband")]
+                records += [_best(runs, "floor"), _best(runs, "skyband")]
                 rows = max(10_000, min(self.rows, self.native_rows // ratio))
                 part = stream.write(home / f"part-{rows}", rows, rows, FILES)
                 records.append(run("native", part, ratio, k))
@@ -125,10 +125,10 @@ class Sliding:
         )
         for panel, k in zip(axes[0], self.ks, strict=True):
             for system, (colour, marker) in STYLES.items():
-                own = [r for r in records if r["system"] == system and r["k"] == k]
+                points = [r for r in records if r["system"] == system and r["k"] == k]
                 panel.plot(
-                    [r["window_over_slide"] for r in own],
-                    [r["rows_per_s"] for r in own],
+                    [r["window_over_slide"] for r in points],
+                    [r["rows_per_s"] for r in points],
                     color=colour,
                     marker=marker,
                     label=system,
@@ -145,14 +145,14 @@ class Sliding:
 
 
 def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
-    """What the pipeline must reach, as far as the records tell."""
-    found: list[tuple[str, str, float, str]] = []
+    """What the pipeline must reach, as far as the records show."""
+    rows: list[tuple[str, str, float, str]] = []
     speed = {(r["system"], r["window_over_slide"], r["k"]): r["rows_per_s"] for r in records}
     ratios = sorted({r["window_over_slide"] for r in records})
     for k in sorted({r["k"] for r in records}):
         first, last = speed[("skyband", ratios[0], k)], speed[("skyband", ratios[-1], k)]
         cost = first / last
-        found.append(
+        rows.append(
             (
                 f"k = {k}: cost at {ratios[-1]} / at {ratios[0]}",
                 "at most 1.3",
@@ -161,11 +161,11 @@ def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
             )
         )
         slow = max(speed[("floor", ratio, k)] / speed[("skyband", ratio, k)] for ratio in ratios)
-        found.append((f"k = {k}: time / floor's, at worst", "at most 4", slow, _met(slow <= 4)))
+        rows.append((f"k = {k}: time / floor's, at worst", "at most 4", slow, _met(slow <= 4)))
     if ("skyband", 60, 100) in speed:
         gain = speed[("skyband", 60, 100)] / speed[("native", 60, 100)]
-        found.append(("window/slide 60, k = 100: x native", "at least 40", gain, _met(gain >= 40)))
-    return found
+        rows.append(("window/slide 60, k = 100: x native", "at least 40", gain, _met(gain >= 40)))
+    return rows
 
 
 def _met(yes: bool) -> str:
@@ -203,17 +203,17 @@ def _compare(spark: Any, home: Path, part: Path, ratio: int, k: int) -> None:
     end = F.unix_micros("window.end").alias("end")
     theirs = spark.read.parquet(str(home / "native" / "out"))
     best = theirs.select(end, F.col("best.score").alias("scores")).collect()
-    found = {row["end"]: list(row["scores"]) for row in best}
+    native = {row["end"]: list(row["scores"]) for row in best}
     ours = spark.read.parquet(str(home / "skyband" / "out"))
     ranked = F.array_sort(F.collect_list(F.struct("rank", "score")))
     rows = ours.groupBy(end).agg(ranked.alias("rows")).collect()
-    mine = {row["end"]: [r["score"] for r in row["rows"]] for row in rows}
-    wanted = stream.windows(part, SLIDE * ratio, k, max(found, default=0))
-    ends = {*found, *mine, *wanted}
+    skyband = {row["end"]: [r["score"] for r in row["rows"]] for row in rows}
+    expected = stream.windows(part, SLIDE * ratio, k, max(native, default=0))
+    ends = {*native, *skyband, *expected}
     assert ends, "nothing was answered"
-    wrong = [e for e in ends if not found.get(e) == mine.get(e) == wanted.get(e)]
+    wrong = [e for e in ends if not native.get(e) == skyband.get(e) == expected.get(e)]
     if wrong:
         raise AssertionError(
             f"window/slide {ratio}, k {k}: {len(wrong)} of {len(ends)} windows differ "
-            f"(native {len(found)}, skyband {len(mine)}, oracle {len(wanted)})"
+            f"(native {len(native)}, skyband {len(skyband)}, oracle {len(expected)})"
         )

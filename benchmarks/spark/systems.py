@@ -75,10 +75,10 @@ def stream(spark: SparkSession, folder: Path, per_trigger: int) -> DataFrame:
     return reader.parquet(str(folder))
 
 
-def timed(found: DataFrame, home: Path) -> Run:
+def timed(leaders: DataFrame, home: Path) -> Run:
     """Run a query over all that is there into Parquet; time is the sum over its micro-batches."""
     shutil.rmtree(home, ignore_errors=True)
-    writer = found.writeStream.format("parquet").option("path", str(home / "out"))
+    writer = leaders.writeStream.format("parquet").option("path", str(home / "out"))
     writer = writer.option("checkpointLocation", str(home / "checkpoint"))
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()

@@ -79,15 +79,15 @@ class Totals:
             }
 
         whole = write("whole", self.rows, FILES)
-        few = write("few", self.rows // 40, 2)
+        warm_up = write("few", self.rows // 40, 2)
         for system in SYSTEMS:  # until the JVM has compiled what each of them needs
-            run(system, few, 1)
+            run(system, warm_up, 1)
         run("skyband", whole, 1)
         records = [run("floor", whole, 1)]
         with report.progress("spark-totals", len(self.ratios)) as step:
             for ratio in self.ratios:
-                own = [run("skyband", whole, ratio) for _ in range(self.repeats)]
-                records.append(min(own, key=lambda r: r["seconds"]))
+                runs = [run("skyband", whole, ratio) for _ in range(self.repeats)]
+                records.append(min(runs, key=lambda r: r["seconds"]))
                 slides = self.native_slides * 60 // max(60, ratio)
                 begun = write(f"begun-{slides}", self.rows * slides // SLIDES, FILES // _STARTED)
                 records.append(run("native", begun, ratio))
@@ -135,8 +135,8 @@ class Totals:
         )
         panel = axes[0][0]
         for system, (colour, marker) in STYLES.items():
-            own = [r for r in records if r["system"] == system]
-            x, y = [r["window_over_slide"] for r in own], [r["rows_per_s"] for r in own]
+            points = [r for r in records if r["system"] == system]
+            x, y = [r["window_over_slide"] for r in points], [r["rows_per_s"] for r in points]
             if system == "floor":
                 x, y = list(self.ratios), y * len(self.ratios)
             panel.plot(x, y, color=colour, marker=marker, label=system)
@@ -151,19 +151,19 @@ class Totals:
 
 
 def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
-    """What totals must reach, as far as the records tell."""
+    """What totals must reach, as far as the records show."""
     speed = {(r["system"], r["window_over_slide"]): r["rows_per_s"] for r in records}
     ratios = sorted({r["window_over_slide"] for r in records})
-    found: list[tuple[str, str, float, str]] = []
+    rows: list[tuple[str, str, float, str]] = []
     if ("native", 60) in speed:
         gain = speed["skyband", 60] / speed["native", 60]
         met = "yes" if gain >= 20 else "NO"
-        found.append(("window/slide 60: x native", "at least 20", gain, met))
-    own = [speed["skyband", ratio] for ratio in ratios]
-    cost = max(own) / min(own)
+        rows.append(("window/slide 60: x native", "at least 20", gain, met))
+    speeds = [speed["skyband", ratio] for ratio in ratios]
+    cost = max(speeds) / min(speeds)
     label = f"cost, dearest / cheapest of window/slide {', '.join(map(str, ratios))}"
-    found.append((label, "at most 1.5", cost, "yes" if cost <= 1.5 else "NO"))
-    return found
+    rows.append((label, "at most 1.5", cost, "yes" if cost <= 1.5 else "NO"))
+    return rows
 
 
 def _floor(rows: Any, ratio: int) -> Any:
@@ -215,17 +215,17 @@ def _compare(spark: Any, home: Path, ratio: int) -> None:
 
     end = F.unix_micros("window.end").alias("end")
     theirs = spark.read.parquet(str(home / "native" / "out")).select(end, "best").collect()
-    found = {row["end"]: [(float(b["score"]), b["client"]) for b in row["best"]] for row in theirs}
+    native = {row["end"]: [(float(b["score"]), b["client"]) for b in row["best"]] for row in theirs}
     ranked = F.array_sort(F.collect_list(F.struct("rank", "score", "client")))
     ours = spark.read.parquet(str(home / "skyband" / "out"))
     rows = ours.groupBy(end).agg(ranked.alias("rows")).collect()
-    mine = {row["end"]: [(r["score"], r["client"]) for r in row["rows"]] for row in rows}
-    both = found.keys() & mine.keys()
+    skyband = {row["end"]: [(r["score"], r["client"]) for r in row["rows"]] for row in rows}
+    both = native.keys() & skyband.keys()
     assert both, "nothing was answered"
-    wrong = [e for e in both if found[e] != mine[e]]
+    wrong = [e for e in both if native[e] != skyband[e]]
     # the watermark of each may be a slide apart at the end
-    if wrong or abs(len(found) - len(mine)) > 2:
+    if wrong or abs(len(native) - len(skyband)) > 2:
         raise AssertionError(
             f"window/slide {ratio}: {len(wrong)} of {len(both)} windows differ "
-            f"(native {len(found)}, skyband {len(mine)})"
+            f"(native {len(native)}, skyband {len(skyband)})"
         )

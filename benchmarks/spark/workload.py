@@ -69,11 +69,11 @@ class Workloads:
 
         def run(folder: Path, count: int) -> Any:
             rows = read(spark, folder, FILES // 2)
-            return timed(_skyband(rows, asked(count)), home / "skyband")
+            return timed(_skyband(rows, sample_queries(count)), home / "skyband")
 
-        few = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
-        run(few, max(self.queries))  # until all is compiled
-        run(few, 1)
+        warm_up = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
+        run(warm_up, max(self.queries))  # until all is compiled
+        run(warm_up, 1)
         records: list[Record] = []
         with report.progress("spark-workload", len(self.queries) + 1) as step:
             for count in self.queries:
@@ -95,14 +95,14 @@ class Workloads:
         part = stream.write(home / "part", rows, rows, FILES)
         count = max(self.queries)
         run(part, count)
-        every = asked(count)
+        queries = sample_queries(count)
         seconds, state = 0.0, 0
-        for query in every[:: -(-count // self.native_queries)]:
+        for query in queries[:: -(-count // self.native_queries)]:
             took = timed(_native(read(spark, part, FILES // 2), query), home / "native")
             seconds += took.seconds
             state += took.state_bytes
             _compare(spark, home, part, query)
-        measured = len(every[:: -(-count // self.native_queries)])
+        measured = len(queries[:: -(-count // self.native_queries)])
         scale = count / measured
         whole = Run(rows, seconds * scale, int(state * scale), 0, 0)
         return {**_record("native", count, whole), "extrapolated": True, "measured": measured}
@@ -142,9 +142,9 @@ class Workloads:
         panel = axes[0][0]
         for system in ("skyband", "native"):
             colour, marker = STYLES[system]
-            own = [r for r in records if r["system"] == system]
+            points = [r for r in records if r["system"] == system]
             label = "native, extrapolated" if system == "native" else system
-            x, y = [r["queries"] for r in own], [r["rows_per_s"] for r in own]
+            x, y = [r["queries"] for r in points], [r["rows_per_s"] for r in points]
             panel.plot(x, y, color=colour, marker=marker, label=label)
         panel.set_xscale("log")
         panel.set_yscale("log")
@@ -154,20 +154,20 @@ class Workloads:
         return report.save(figure, folder, self.name)
 
 
-def asked(count: int) -> list[dict[str, Any]]:
+def sample_queries(count: int) -> list[dict[str, Any]]:
     """So many queries, the first ones of always the same; the first has the largest windows."""
     chance = random.Random(7)
-    found = [{"name": "q0", "k": 100, "window": 60, "slide": 1}]
-    while len(found) < count:
+    queries = [{"name": "q0", "k": 100, "window": 60, "slide": 1}]
+    while len(queries) < count:
         window = chance.randint(1, 60)
         slide = chance.randint(1, min(10, window))
         k = chance.randint(10, 100)
-        found.append({"name": f"q{len(found)}", "k": k, "window": window, "slide": slide})
-    return found
+        queries.append({"name": f"q{len(queries)}", "k": k, "window": window, "slide": slide})
+    return queries
 
 
 def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
-    """What one job must reach, as far as the records tell."""
+    """What one job must reach, as far as the records show."""
     speed = {r["queries"]: r["rows_per_s"] for r in records if r["system"] == "skyband"}
     if 1 not in speed or 1000 not in speed:
         return []
@@ -196,13 +196,13 @@ def _skyband(rows: Any, queries: list[dict[str, Any]]) -> Any:
     from skyband import Workload
     from skyband.spark import top_k_workload
 
-    spoken = [
+    records = [
         {**query, "window": f"{query['window']} minutes", "slide": f"{query['slide']} minutes",
          "by": SCORE}
         for query in queries
     ]  # fmt: skip
     return top_k_workload(
-        rows, Workload.of(spoken), time="ts", delay=DELAY, id="id", keep=["id", "ts"]
+        rows, Workload.of(records), time="ts", delay=DELAY, id="id", keep=["id", "ts"]
     )
 
 
@@ -229,26 +229,26 @@ def _compare(spark: Any, home: Path, part: Path, query: dict[str, Any]) -> None:
     end = F.unix_micros("window.end").alias("end")
     theirs = spark.read.parquet(str(home / "native" / "out"))
     best = theirs.select(end, F.col("best.score").alias("scores")).collect()
-    found = {row["end"]: list(row["scores"]) for row in best}
+    native = {row["end"]: list(row["scores"]) for row in best}
     ours = spark.read.parquet(str(home / "skyband" / "out")).filter(F.col("query") == query["name"])
     ranked = F.array_sort(F.collect_list(F.struct("rank", "score")))
     rows = ours.groupBy(end).agg(ranked.alias("rows")).collect()
-    mine = {row["end"]: [r["score"] for r in row["rows"]] for row in rows}
-    until = min(max(found, default=0), max(mine, default=0))
-    wanted = _oracle(part, query, until)
-    assert wanted, "nothing was answered"
-    wrong = [e for e in wanted if not found.get(e) == mine.get(e) == wanted[e]]
+    skyband = {row["end"]: [r["score"] for r in row["rows"]] for row in rows}
+    until = min(max(native, default=0), max(skyband, default=0))
+    expected = _oracle(part, query, until)
+    assert expected, "nothing was answered"
+    wrong = [e for e in expected if not native.get(e) == skyband.get(e) == expected[e]]
     if wrong:
-        raise AssertionError(f"{query}: {len(wrong)} of {len(wanted)} windows differ")
+        raise AssertionError(f"{query}: {len(wrong)} of {len(expected)} windows differ")
 
 
 def _oracle(folder: Path, query: dict[str, Any], until: int) -> dict[int, list[float]]:
     """Each window's best scores, by sorting it."""
     at, score = stream.scores(folder)
     slide, size = (query[name] * MINUTE * 1_000_000 for name in ("slide", "window"))
-    found: dict[int, list[float]] = {}
+    best_scores: dict[int, list[float]] = {}
     for end in range((int(at[0]) // slide + 1) * slide, until + 1, slide):
         low, high = np.searchsorted(at, [end - size, end])
         if high > low:
-            found[end] = np.sort(score[low:high])[::-1][: query["k"]].tolist()
-    return found
+            best_scores[end] = np.sort(score[low:high])[::-1][: query["k"]].tolist()
+    return best_scores

@@ -39,10 +39,10 @@ def main(home: Path) -> None:
             update(project, address)
             for table in ("biggest_trades", "best_of_sector"):
                 spark.catalog.refreshTable(table)  # the pipeline has sessions of its own
-                found = spark.table(table)
-                ends = sorted({row.end for row in found.select("window.end").collect()})
+                leaders = spark.table(table)
+                ends = sorted({row.end for row in leaders.select("window.end").collect()})
                 print(
-                    f"{table}: {found.count()} rows, {len(ends)} windows that end from "
+                    f"{table}: {leaders.count()} rows, {len(ends)} windows that end from "
                     f"{ends[0]:%H:%M:%S} to {ends[-1]:%H:%M:%S}"
                 )
 
@@ -50,8 +50,8 @@ def main(home: Path) -> None:
 def update(project: Path, address: str) -> None:
     """``spark-pipelines run``, where the tables are kept by a server."""
     command = [str(Path(sys.executable).parent / "spark-pipelines"), "--remote", address, "run"]
-    own = os.environ | {"PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(command, cwd=project, env=own, capture_output=True, text=True)
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"the update failed:\n{done.stdout}\n{done.stderr}")
     print(*(line[21:] for line in done.stdout.splitlines() if "COMPLETED" in line), sep="\n")

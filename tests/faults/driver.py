@@ -14,7 +14,7 @@ from pathlib import Path
 from skyband.errors import QueryError
 from skyband.spark import claim, drain, session
 from skyband.spark.draining import drained
-from tests.faults.market import counted, started, timed
+from tests.faults.trades import counted, start, timed
 
 
 def main(home, names):
@@ -43,7 +43,7 @@ def main(home, names):
 def start_timed(spark, home):
     here = home / "timed"
     leaders = timed(spark, home / "source", drain=str(here / "marks"))
-    claimed(leaders, here)
+    claim_unless_drained(leaders, here)
     writer = leaders.writeStream.format("parquet").option("path", str(here / "out"))
     writer = writer.option("checkpointLocation", str(here / "checkpoint"))
     return writer.trigger(availableNow=True).start()
@@ -52,11 +52,11 @@ def start_timed(spark, home):
 def start_counted(spark, home):
     here = home / "counted"
     leaders = counted(spark, home / "source", drain=str(here / "marks"))
-    claimed(leaders, here)
-    return started(leaders, here)
+    claim_unless_drained(leaders, here)
+    return start(leaders, here)
 
 
-def claimed(leaders, here):
+def claim_unless_drained(leaders, here):
     """Claim the checkpoint, unless this query ended before the driver was killed."""
     try:
         claim(leaders, str(here / "checkpoint"))

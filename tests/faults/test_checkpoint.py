@@ -12,15 +12,15 @@ from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError, SnapshotError
 from skyband.spark import claim
-from tests.faults.market import (
+from tests.faults.trades import (
     answers,
     cut,
     expected_answers,
     later_than,
-    rows,
-    started,
+    make_trades,
+    sink_rows,
+    start,
     timed,
-    told,
     write,
 )
 
@@ -37,19 +37,19 @@ class Begun(NamedTuple):
 
 @pytest.fixture(scope="module")
 def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Begun:
-    found = rows(seed=13, count=120)
-    *parts, rest = cut(found, parts=3, seed=13)
+    trades = make_trades(seed=13, count=120)
+    *parts, rest = cut(trades, parts=3, seed=13)
     home = tmp_path_factory.mktemp("begun")
     source = home / "source"
     write(source, parts)
     leaders = timed(spark, source)
     claim(leaders, str(home / "checkpoint"))
-    started(leaders, home).awaitTermination()
-    write(source, [rest, [later_than(found)]], first=len(parts))
-    return Begun(source, home, expected_answers(found))
+    start(leaders, home).awaitTermination()
+    write(source, [rest, [later_than(trades)]], first=len(parts))
+    return Begun(source, home, expected_answers(trades))
 
 
-def copied(begun: Begun, to: Path) -> Path:
+def copy_of(begun: Begun, to: Path) -> Path:
     for name in ("checkpoint", "out"):
         shutil.copytree(begun.home / name, to / name)
     return to
@@ -71,9 +71,9 @@ def halved(file: Path) -> None:
 
 
 def garbled(file: Path) -> None:
-    found = bytearray(file.read_bytes())
-    found[len(found) // 2] ^= 0x55
-    file.write_bytes(found)
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 0x55
+    file.write_bytes(data)
 
 
 OFFSETS, COMMITS = "offsets/[0-9]*", "commits/[0-9]*"
@@ -90,21 +90,21 @@ DAMAGES = [
 
 def test_damage_is_an_error(spark: SparkSession, begun: Begun, tmp_path: Path) -> None:
     for number, (log, damage) in enumerate(DAMAGES):
-        here = copied(begun, tmp_path / str(number))
+        here = copy_of(begun, tmp_path / str(number))
         damage(newest(here / "checkpoint", log))
-        query = started(timed(spark, begun.source), here)
+        query = start(timed(spark, begun.source), here)
         with pytest.raises(PySparkException):
             query.awaitTermination()
-        left = answers(told(spark, here))
-        assert len(left) == len(set(left)), (log, damage)
-        assert set(left) < set(begun.expected), (log, damage)
+        rows = answers(sink_rows(spark, here))
+        assert len(rows) == len(set(rows)), (log, damage)
+        assert set(rows) < set(begun.expected), (log, damage)
 
 
 def test_a_log_that_was_altered_is_refused(
     spark: SparkSession, begun: Begun, tmp_path: Path
 ) -> None:
     """A wrong watermark would end windows too soon, and Spark would believe it."""
-    here = copied(begun, tmp_path)
+    here = copy_of(begun, tmp_path)
     file = max((here / "checkpoint/offsets").glob("[0-9]*"))
     text = file.read_text()
     file.write_text(text.replace('"batchWatermarkMs":17', '"batchWatermarkMs":18'))
@@ -117,7 +117,7 @@ def test_another_query_is_refused_and_the_first_goes_on(
     spark: SparkSession, begun: Begun, tmp_path: Path
 ) -> None:
     """Also after the last commit was lost: Spark repeats that batch, and the sink overwrites it."""
-    here = copied(begun, tmp_path)
+    here = copy_of(begun, tmp_path)
     checkpoint = str(here / "checkpoint")
     changes = {"k": 4, "slide": "5 seconds", "by": "price * 2", "delay": "0 seconds"}
     for name, value in changes.items():
@@ -128,5 +128,5 @@ def test_another_query_is_refused_and_the_first_goes_on(
     newest(here / "checkpoint", COMMITS).unlink()
     leaders = timed(spark, begun.source)
     claim(leaders, checkpoint)
-    started(leaders, here).awaitTermination()
-    assert answers(told(spark, here)) == begun.expected
+    start(leaders, here).awaitTermination()
+    assert answers(sink_rows(spark, here)) == begun.expected

@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.faults.driver import QUERIES
-from tests.faults.market import (
+from tests.faults.trades import (
     answers,
     cut,
     expected_answers,
     expected_reports,
+    make_trades,
     reports,
-    rows,
     write,
 )
 
@@ -34,21 +34,21 @@ POINTS = {
     "a batch was committed": "checkpoint/commits/[0-9]*",
 }
 KILLS = 2  # of each query
-MOST = 240  # seconds for one run, far more than it takes
+MOST_SECONDS = 240  # for one run, far more than it takes
 
 
-def test_nothing_is_lost_or_told_twice(spark: SparkSession, tmp_path: Path) -> None:
-    found = rows(seed=7, count=200)
-    write(tmp_path / "source", cut(found, parts=6, seed=7))
+def test_nothing_is_lost_or_answered_twice(spark: SparkSession, tmp_path: Path) -> None:
+    trades = make_trades(seed=7, count=200)
+    write(tmp_path / "source", cut(trades, parts=6, seed=7))
     for name in QUERIES:
         for point in random.Random(name).sample(list(POINTS), KILLS):
             assert run_until(tmp_path, [name], point), f"{name} ended too soon: {point}"
     assert not run_until(tmp_path, list(QUERIES), None)
     assert (tmp_path / "done").read_text() == "timed counted"
-    told = spark.read.parquet(str(tmp_path / "timed/out")).collect()
-    assert answers(told) == expected_answers(found)
-    told = spark.read.parquet(str(tmp_path / "counted/out")).collect()
-    assert reports(told) == expected_reports(found)
+    leaders = spark.read.parquet(str(tmp_path / "timed/out")).collect()
+    assert answers(leaders) == expected_answers(trades)
+    leaders = spark.read.parquet(str(tmp_path / "counted/out")).collect()
+    assert reports(leaders) == expected_reports(trades)
 
 
 def run_until(home: Path, names: list[str], point: str | None) -> bool:
@@ -72,14 +72,14 @@ def run_until(home: Path, names: list[str], point: str | None) -> bool:
         start_new_session=True,
     )
     try:
-        for _ in range(MOST * 100):
+        for _ in range(MOST_SECONDS * 100):
             try:
                 assert driver.wait(0.01) == 0, (home / "spark.log").read_text()[-3000:]
                 return False
             except subprocess.TimeoutExpired:
                 if passed() > before:
                     return True
-        raise AssertionError(f"{names} did not come to {point!r} in {MOST} s")
+        raise AssertionError(f"{names} did not come to {point!r} in {MOST_SECONDS} s")
     finally:
         end(driver)
 
@@ -88,4 +88,4 @@ def end(driver: subprocess.Popen[bytes]) -> None:
     """Kill a driver and its Java at one blow; their Python workers go with them."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(driver.pid, signal.SIGKILL)
-    driver.wait(MOST)
+    driver.wait(MOST_SECONDS)

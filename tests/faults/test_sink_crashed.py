@@ -9,16 +9,16 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from tests.faults.market import (
+from tests.faults.trades import (
     answers,
     cut,
     expected_answers,
     later_than,
+    make_trades,
     overwriting,
-    rows,
-    started,
+    sink_rows,
+    start,
     timed,
-    told,
     write,
 )
 
@@ -47,20 +47,20 @@ def crashing(sink, at):
 
 
 def test_only_a_sink_that_overwrites_is_exact(spark: SparkSession, tmp_path: Path) -> None:
-    found = rows(seed=5, count=150)
-    write(tmp_path / "source", [*cut(found, parts=2, seed=5), [later_than(found)]])
+    trades = make_trades(seed=5, count=150)
+    write(tmp_path / "source", [*cut(trades, parts=2, seed=5), [later_than(trades)]])
     sinks = {name: tmp_path / name for name in ("overwriting", "appending")}
     crashes = {"overwriting": [1, 3], "appending": [3]}
     for name, sink in {"overwriting": overwriting, "appending": appending}.items():
         here = sinks[name]
         power_cut = crashing(sink(here / "out"), list(crashes[name]))
         for _ in crashes[name]:
-            query = started(timed(spark, tmp_path / "source"), here, power_cut)
+            query = start(timed(spark, tmp_path / "source"), here, power_cut)
             with pytest.raises(StreamingQueryException, match="power cut after batch"):
                 query.awaitTermination()
-        started(timed(spark, tmp_path / "source"), here, power_cut).awaitTermination()
-    expected = expected_answers(found)
-    assert answers(told(spark, sinks["overwriting"])) == expected
-    twice = Counter(answers(told(spark, sinks["appending"])))
+        start(timed(spark, tmp_path / "source"), here, power_cut).awaitTermination()
+    expected = expected_answers(trades)
+    assert answers(sink_rows(spark, sinks["overwriting"])) == expected
+    twice = Counter(answers(sink_rows(spark, sinks["appending"])))
     assert set(twice) == set(expected)
     assert max(twice.values()) == 2, "an appending sink repeats a batch: this check would see it"

@@ -11,16 +11,16 @@ from pyspark.sql import SparkSession
 
 from skyband.spark import pipeline
 from skyband.spark.state.processor import WindowProcessor
-from tests.faults.market import (
+from tests.faults.trades import (
     SECOND,
     answers,
     cut,
     expected_answers,
     later_than,
-    rows,
-    started,
+    make_trades,
+    sink_rows,
+    start,
     timed,
-    told,
     write,
 )
 
@@ -31,7 +31,7 @@ SIZE = 300 * SECOND
 def deadly(graves: str) -> type[WindowProcessor]:
     """A processor that kills its own worker at three points, once each.
 
-    It is a local class, so that it travels to workers by value.
+    It is a local class, so that workers get it by value.
     """
 
     class Deadly(WindowProcessor):
@@ -58,13 +58,13 @@ def deadly(graves: str) -> type[WindowProcessor]:
 def test_a_query_outlives_its_workers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = rows(seed=3, count=150, jumps=0)
-    found[0]["sector"] = "silent"  # but alive: timers tell its windows
-    write(tmp_path / "source", [*cut(found, parts=3, seed=3), [later_than(found)]])
+    trades = make_trades(seed=3, count=150, jumps=0)
+    trades[0]["sector"] = "silent"  # but alive: timers answer its windows
+    write(tmp_path / "source", [*cut(trades, parts=3, seed=3), [later_than(trades)]])
     graves = tmp_path / "graves"
     graves.mkdir()
     monkeypatch.setattr(pipeline, "WindowProcessor", deadly(str(graves)))
     leaders = timed(spark, tmp_path / "source", window=f"{SIZE // SECOND} seconds")
-    started(leaders, tmp_path).awaitTermination()
+    start(leaders, tmp_path).awaitTermination()
     assert len(list(graves.iterdir())) == 3
-    assert answers(told(spark, tmp_path)) == expected_answers(found, SIZE)
+    assert answers(sink_rows(spark, tmp_path)) == expected_answers(trades, SIZE)

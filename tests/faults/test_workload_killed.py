@@ -21,8 +21,8 @@ from skyband.spark import claim, drain, session, top_k_workload
 from skyband.spark.draining import drained
 from skyband.spark.jobs import checkpoint as manifest
 from tests import oracle
-from tests.faults.market import cut, micros, rows, trades, write
-from tests.faults.test_driver_killed import MOST, POINTS, ROOT, end
+from tests.faults.test_driver_killed import MOST_SECONDS, POINTS, ROOT, end
+from tests.faults.trades import cut, make_trades, micros, trade_stream, write
 
 pytestmark = pytest.mark.spark
 
@@ -54,7 +54,7 @@ def main(home: Path, which: str) -> None:
         if ended and not drained(spark, marks):
             drain(spark, marks)
         leaders = top_k_workload(
-            trades(spark, home / "source"),
+            trade_stream(spark, home / "source"),
             WORKLOADS[which],
             time="ts",
             id="id",
@@ -74,7 +74,7 @@ def main(home: Path, which: str) -> None:
         writer.trigger(availableNow=True).start().awaitTermination()
 
 
-def run_until(home: Path, which: str, point: str | None, often: int = 1) -> bool:
+def run_until(home: Path, which: str, point: str | None, times: int = 1) -> bool:
     """Run until a point is passed so often, and kill everything, unless it ended."""
 
     def passed() -> int:
@@ -93,55 +93,57 @@ def run_until(home: Path, which: str, point: str | None, often: int = 1) -> bool
         start_new_session=True,
     )
     try:
-        for _ in range(MOST * 100):
+        for _ in range(MOST_SECONDS * 100):
             try:
                 assert driver.wait(0.01) == 0, (home / "spark.log").read_text()[-3000:]
                 return False
             except subprocess.TimeoutExpired:
-                if passed() >= before + often:
+                if passed() >= before + times:
                     return True
-        raise AssertionError(f"{which} did not come to {point!r} in {MOST} s")
+        raise AssertionError(f"{which} did not come to {point!r} in {MOST_SECONDS} s")
     finally:
         end(driver)
 
 
-def test_nothing_is_lost_or_told_twice_though_queries_change(
+def test_nothing_is_lost_or_answered_twice_though_queries_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    found = rows(seed=11, count=200)
-    write(tmp_path / "source", cut(found, parts=6, seed=11))
+    trades = make_trades(seed=11, count=200)
+    write(tmp_path / "source", cut(trades, parts=6, seed=11))
     for which, point, often in KILLS:
         assert run_until(tmp_path, which, point, often), f"{which} ended too soon: {point}"
     assert not run_until(tmp_path, "after", None)
-    told = spark.read.parquet(str(tmp_path / "out")).collect()
-    shown = sorted(
+    leaders = spark.read.parquet(str(tmp_path / "out")).collect()
+    answers = sorted(
         (row["query"], row["sector"] or "", micros(row["window"]["end"]), row["rank"],
          row["score"], row["id"])
-        for row in told
+        for row in leaders
     )  # fmt: skip
-    held = manifest.read(spark, str(tmp_path / "checkpoint"))
-    assert held is not None
-    since = held["query"]["workload"]["queries"]["comes"][-1]
-    assert min(row["ts"] for row in found) < since < max(row["ts"] for row in found)
+    stored = manifest.read(spark, str(tmp_path / "checkpoint"))
+    assert stored is not None
+    since = stored["query"]["workload"]["queries"]["comes"][-1]
+    assert min(row["ts"] for row in trades) < since < max(row["ts"] for row in trades)
     for name in ("stays", "goes", "comes"):
-        own = [row for row in shown if row[0] == name]
+        query_answers = [row for row in answers if row[0] == name]
         begin = since if name == "comes" else 0
         # a query that is gone was answered up to the change, and in no part after it
-        assert own
-        until = max(row[2] for row in own) if name == "goes" else None
-        assert own == expected(found, name, begin, until)
+        assert query_answers
+        until = max(row[2] for row in query_answers) if name == "goes" else None
+        assert query_answers == expected_answers(trades, name, begin, until)
 
 
-def expected(
-    found: list[dict[str, object]], name: str, begin: int, until: int | None
+def expected_answers(
+    trades: list[dict[str, object]], name: str, begin: int, until: int | None
 ) -> list[tuple[object, ...]]:
     """(query, sector, window end, rank, score, id) of every window from ``begin`` on."""
     query = {**WORKLOADS["before"].queries, **WORKLOADS["after"].queries}[name]
     window = query.window
     answers = []
-    for sector in {row["sector"] for row in found}:
-        own = [row for row in found if row["sector"] == sector]
-        prices, times, ids = ([row[column] for row in own] for column in ("price", "ts", "id"))
+    for sector in {row["sector"] for row in trades}:
+        sector_trades = [row for row in trades if row["sector"] == sector]
+        prices, times, ids = (
+            [row[column] for row in sector_trades] for column in ("price", "ts", "id")
+        )
         for answer in oracle.time_windows(
             prices, times, window.size, window.slide, query.k, window.offset, ids, until
         ):

@@ -13,7 +13,7 @@ from skyband.spark import session
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
-    found = session(
+    spark_session = session(
         "local[2,4]",
         shuffle_partitions=2,
         memory="1g",
@@ -24,5 +24,5 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
-    yield found
-    found.stop()
+    yield spark_session
+    spark_session.stop()

@@ -24,7 +24,7 @@ from tests.spark.fake_handle import Store, check_layout, run_task
 
 STATE = CandidateSpec.name
 TYPES = (LongType(), StringType())
-BEATEN = 4  # where the state holds one number per candidate
+DOMINATOR_COUNTS = 4  # where the state holds the dominator count of each candidate
 
 
 @dataclass
@@ -61,11 +61,11 @@ class Stream:
     def pane(self, at):
         inside = (at - self.offset) % self.slide
         rest = self.size % self.slide
-        half = int(rest > 0 and inside >= self.slide - rest)
-        return (self.label(at) - self.offset) // self.slide * 2 + half
+        in_longer_pane = int(rest > 0 and inside >= self.slide - rest)
+        return (self.label(at) - self.offset) // self.slide * 2 + in_longer_pane
 
     @property
-    def begins(self):
+    def first_full_window(self):
         return -(-self.size // self.slide) if self.full else -(1 << 62)
 
     @property
@@ -77,7 +77,9 @@ class Stream:
         return PaneGrid(self.size, self.slide, self.offset)
 
     def spec(self, kind):
-        return kind(("key",), self.axis, self.grid, self.k, TYPES, self.changes, self.begins)
+        return kind(
+            ("key",), self.axis, self.grid, self.k, TYPES, self.changes, self.first_full_window
+        )
 
 
 class Aggregation:
@@ -104,9 +106,9 @@ class Aggregation:
         """Whether a batch without data would have a newer watermark."""
         before = self.late_watermark, self.watermark
         self.advance()
-        found = self.watermark > before[1]
+        newer = self.watermark > before[1]
         self.late_watermark, self.watermark = before
-        return found
+        return newer
 
     def take(self, rows):
         s = self.stream
@@ -124,7 +126,7 @@ class Aggregation:
 
     def closed(self):
         """Panes that the watermark has passed, by key, in any order."""
-        s, found = self.stream, defaultdict(list)
+        s, panes = self.stream, defaultdict(list)
         for key, label, pane in [
             group for group in self.groups if group[1] <= self.watermark * s.per_ms
         ]:
@@ -133,12 +135,12 @@ class Aggregation:
             rows = sorted((row for row in group if ranks(row[0])), reverse=True)[: s.k]
             ids = [row[2] for row in rows]
             row = [key, label, pane, [row[0] for row in rows], ids, names(ids)]
-            found[key,].append(Row(*row, *([(newest + 1) // s.slide] if s.counted else [])))
-        return found
+            panes[key,].append(Row(*row, *([(newest + 1) // s.slide] if s.counted else [])))
+        return panes
 
 
 def names(ids):
-    """A second carried column, with gaps."""
+    """A second kept column, with gaps."""
     return [None if id % 3 == 0 else f"row {id}" for id in ids]
 
 
@@ -168,19 +170,19 @@ class WatchedSpec(CandidateSpec):
 
 
 def play(stream, spec=WatchedSpec, processor=WindowProcessor, rules=True):
-    """Play a stream to its end: what each key was told, the rows that counted, the watermarks.
+    """Play a stream to its end: the answers of each key, the rows that counted, the watermarks.
 
     The watermarks are the last one, and the last before the end was drained. ``rules`` says whether
     state and timers are checked after each batch.
     """
     s, choice = stream, random.Random(stream.seed)
-    aggregation, store, told = Aggregation(s), Store(), defaultdict(list)
+    aggregation, store, answers = Aggregation(s), Store(), defaultdict(list)
     query = s.spec(spec)
     layout = query.output
-    found = processor(query, 1)
+    instance = processor(query, 1)
 
     def batch(number, rows):
-        nonlocal store, found
+        nonlocal store, instance
         aggregation.advance()
         aggregation.take(rows)
         groups = list(aggregation.closed().items())
@@ -188,15 +190,15 @@ def play(stream, spec=WatchedSpec, processor=WindowProcessor, rules=True):
         for _, panes in groups:
             choice.shuffle(panes)
         if s.restart[number % len(s.restart)]:
-            found = processor(query, 1)
+            instance = processor(query, 1)
         vain = s.fail[number % len(s.fail)]
         if vain:  # a task that dies after some rows: its state is thrown away
-            lost = run_task(found, store.copy(), groups, aggregation.watermark)
+            lost = run_task(instance, store.copy(), groups, aggregation.watermark)
             for _ in zip(range(vain), lost, strict=False):
                 pass
             lost.close()
         after, new = store.copy(), defaultdict(list)
-        for key, row in run_task(found, after, groups, aggregation.watermark):
+        for key, row in run_task(instance, after, groups, aggregation.watermark):
             assert row[0] == key[0]
             check_layout(row[1:], layout)
             new[key].append(row)
@@ -204,8 +206,8 @@ def play(stream, spec=WatchedSpec, processor=WindowProcessor, rules=True):
         if rules:
             check_counts(new, store)
             check_timers(store, aggregation.watermark)
-        for (key,), answers in new.items():
-            told[key] += answers
+        for (key,), key_rows in new.items():
+            answers[key] += key_rows
 
     edges = [0, *sorted(cut % (len(s.rows) + 1) for cut in s.cuts), len(s.rows)]
     for number, (low, high) in enumerate(itertools.pairwise(edges)):
@@ -221,7 +223,7 @@ def play(stream, spec=WatchedSpec, processor=WindowProcessor, rules=True):
         assert not (rules and store.values), "nothing is left at the end"
     else:
         before = aggregation.watermark
-    return told, aggregation.admitted, aggregation.watermark * s.per_ms, before * s.per_ms
+    return answers, aggregation.admitted, aggregation.watermark * s.per_ms, before * s.per_ms
 
 
 def play_batches(s, aggregation, processor, layout, answered):
@@ -229,10 +231,10 @@ def play_batches(s, aggregation, processor, layout, answered):
 
     ``processor`` makes a new one, ``layout`` is that of its rows behind the key.
     """
-    choice, store, found = random.Random(s.seed), Store(), processor()
+    choice, store, instance = random.Random(s.seed), Store(), processor()
 
     def batch(number, rows):
-        nonlocal store, found
+        nonlocal store, instance
         aggregation.advance()
         aggregation.take(rows)
         groups = list(aggregation.closed().items())
@@ -240,14 +242,14 @@ def play_batches(s, aggregation, processor, layout, answered):
         for _, panes in groups:
             choice.shuffle(panes)
         if s.restart[number % len(s.restart)]:
-            found = processor()
+            instance = processor()
         vain = s.fail[number % len(s.fail)]
-        lost = run_task(found, store.copy(), groups, aggregation.watermark)
+        lost = run_task(instance, store.copy(), groups, aggregation.watermark)
         for _ in zip(range(vain), lost, strict=False):
             pass
         lost.close()
         after = store.copy()
-        new = list(run_task(found, after, groups, aggregation.watermark))
+        new = list(run_task(instance, after, groups, aggregation.watermark))
         for key, row in new:
             check_layout(row[len(key) :], layout)
         store = after
@@ -278,54 +280,54 @@ def check_timers(store, watermark):
 
 
 def check_counts(new, store):
-    """The last answer of a key in a batch tells how many candidates are left, the others none."""
+    """The last answer of a key in a batch says how many candidates are left, the others none."""
     for key, rows in new.items():
         value = store.values.get((STATE, key))
-        left = 0 if value is None else len(value[BEATEN])
+        left = 0 if value is None else len(value[DOMINATOR_COUNTS])
         assert [row["candidates"] for row in rows] == [None] * (len(rows) - 1) + [left]
 
 
 def check(stream, spec=WatchedSpec, processor=WindowProcessor):
-    """Each key was told what the oracle says, each window once; returns the number of windows."""
+    """Each key is answered as by the oracle, each window once; returns the number of windows."""
     s = stream
-    told, admitted, watermark, before = play(s, spec, processor)
+    answers, admitted, watermark, before = play(s, spec, processor)
     count = 0
     for key in {row[0] for row in admitted}:
-        mine = [row[1:] for row in admitted if row[0] == key]
-        scores, times, ids = zip(*mine, strict=True)
+        key_rows = [row[1:] for row in admitted if row[0] == key]
+        scores, times, ids = zip(*key_rows, strict=True)
         # a drained stream answers all windows of time, but of rows only those that are complete
         until = max(before, max(times) + 1) if s.counted and s.drain else watermark
         expected = time_windows(
             scores, times, s.size, s.slide, s.k, offset=s.offset, ids=ids, until=until
         )
-        expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.begins]
+        expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.first_full_window]
         if s.changes:
             reports = changes(expected, s.slide, until)
-            assert [report(row, s) for row in told[key]] == reports
-            scores_of = {id: score for score, _, id in mine}
-            for row in told[key]:
+            assert [report(row, s) for row in answers[key]] == reports
+            scores_of = {id: score for score, _, id in key_rows}
+            for row in answers[key]:
                 assert row["scores"] == [scores_of[id] for id in row["kept_0"]]
         else:
-            assert [answer(row, s) for row in told[key]] == expected
-        assert all(row["kept_1"] == names(row["kept_0"]) for row in told[key])
-        count += len(told.pop(key))
-    assert not any(told.values()), "only keys that have rows are told anything"
+            assert [answer(row, s) for row in answers[key]] == expected
+        assert all(row["kept_1"] == names(row["kept_0"]) for row in answers[key])
+        count += len(answers.pop(key))
+    assert not any(answers.values()), "only keys that have rows are answered"
     return count
 
 
 def answer(row, stream):
-    """A whole ranking, as the oracle tells it."""
+    """A whole ranking, as the oracle has it."""
     end = stream.offset + row["window"] * stream.slide
     return Answer(end - stream.size, end, tuple(zip(row["scores"], row["kept_0"], strict=True)))
 
 
 def report(row, stream):
-    """Changes, as the oracle tells them."""
+    """Changes, as the oracle has them."""
     ids = row["kept_0"]
     assert len(set(ids)) == len(ids)
-    found = zip(ids, row["ranks"], row["previous"], strict=True)
+    entries = zip(ids, row["ranks"], row["previous"], strict=True)
     end = stream.offset + row["window"] * stream.slide
-    return end, {id: (rank, previous) for id, rank, previous in found}
+    return end, {id: (rank, previous) for id, rank, previous in entries}
 
 
 SCORES = (-math.inf, -1.0, 0.0, 0.5, 1.0, 1.0, 2.0, 3.0, math.inf)

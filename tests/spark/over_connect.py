@@ -20,8 +20,8 @@ from skyband.spark.jobs.progress import batch_of
 from tests import oracle
 from tests.oracle_incomplete import time_incomplete
 from tests.oracle_totals import time_totals
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 sys.path.append(str(Path(__file__).parents[2] / "examples"))
 from connect import server
@@ -47,33 +47,33 @@ COUNTED = TIMED | {"k": 3, "window": 12, "slide": 5, "partition_by": None}
 
 
 def main(home: Path) -> None:
-    rows = playing.rows(23, 120)
-    source = playing.write(home / "rows", [rows])
-    timed = playing.expected(rows, 4, 25 * SECOND, 10 * SECOND, key="sector")
+    rows = samples.rows(23, 120)
+    source = samples.write(home / "rows", [rows])
+    timed = samples.expected(rows, 4, 25 * SECOND, 10 * SECOND, key="sector")
     ordered = sorted(rows, key=lambda row: (row["ts"], row["id"]))
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in ordered]
     windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in ordered])
-    counted = sorted(playing.ranked(windows))
+    counted = sorted(samples.oracle_rows(windows))
     with server(home) as address, session(address, shuffle_partitions=2) as spark:
         assert type(spark).__module__ == "pyspark.sql.connect.session"
         batch = spark.read.parquet(source)
         mistakes(batch)
         objects(batch, rows)
-        assert playing.whole(top_k(batch, **TIMED).collect(), "sector") == timed
-        assert playing.whole(top_k(batch, **COUNTED).collect()) == counted
+        assert samples.result_rows(top_k(batch, **TIMED).collect(), "sector") == timed
+        assert samples.result_rows(top_k(batch, **COUNTED).collect()) == counted
         assert not quarantined(batch, time="ts").collect()
-        assert playing.whole(drained(spark, home / "timed", source, TIMED), "sector") == timed
-        assert playing.whole(drained(spark, home / "counted", source, COUNTED)) == counted
+        assert samples.result_rows(drained(spark, home / "timed", source, TIMED), "sector") == timed
+        assert samples.result_rows(drained(spark, home / "counted", source, COUNTED)) == counted
         totals = TOTALS | {"by": F.sum(F.col("price") * 3)}
-        found = drained(spark, home / "totals", source, totals)
-        assert sorted((playing.place(r.window.end), r["rank"], r.score) for r in found) == sums(
-            rows
-        )
+        leaders = drained(spark, home / "totals", source, totals)
+        assert sorted(
+            (samples.position(r.window.end), r["rank"], r.score) for r in leaders
+        ) == sums(rows)
     print("all is as it should be")
 
 
 def sums(rows: list[dict[str, Any]]) -> list[tuple[int, int, float]]:
-    """Ends, ranks and scores of the totals asked for."""
+    """Ends, ranks and scores of the oracle's totals."""
     names = [None, "a", "b"]
     windows = time_totals(
         [names.index(row["sector"]) for row in rows],
@@ -91,49 +91,49 @@ def sums(rows: list[dict[str, Any]]) -> list[tuple[int, int, float]]:
     ]
 
 
-def objects(rows: DataFrame, found: list[dict[str, Any]]) -> None:
+def objects(df: DataFrame, rows: list[dict[str, Any]]) -> None:
     """Objects whose values come by sector, in one DataFrame and in two."""
     known = F.col("sector").isNotNull() & F.col("price").isNotNull()
-    rows = rows.filter(known).withColumn("name", F.concat(F.lit("o"), F.col("id") % 9))
-    asked: dict[str, Any] = {
+    df = df.filter(known).withColumn("name", F.concat(F.lit("o"), F.col("id") % 9))
+    options: dict[str, Any] = {
         "k": 3, "id": "name", "value": "price", "bounds": (0, 9), "outside": "clip", "time": "ts",
         "window": "25 seconds", "slide": "10 seconds", "shards": 3,
     }  # fmt: skip
-    apart = {name: rows.filter(F.col("sector") == name) for name in ("a", "b")}
+    frames = {name: df.filter(F.col("sector") == name) for name in ("a", "b")}
     values, times = [], []
-    for row in found:
+    for row in rows:
         if row["sector"] is not None and row["price"] is not None:
             value = row["price"] if math.isnan(row["price"]) else min(max(row["price"], 0.0), 9.0)
             values.append((f"o{row['id'] % 9}", "ab".index(row["sector"]), value + 0.0))
             times.append(row["ts"])
     windows = time_incomplete(values, times, 25 * SECOND, 10 * SECOND, 3, "sum", [0.0, 0.0])
-    wanted = sorted(playing.ranked(windows))
+    expected = sorted(samples.oracle_rows(windows))
     for leaders in (
-        top_k_incomplete(rows, stream="sector", streams=["a", "b"], **asked),
-        top_k_incomplete(apart, **asked),
+        top_k_incomplete(df, stream="sector", streams=["a", "b"], **options),
+        top_k_incomplete(frames, **options),
     ):
-        told = leaders.withColumnRenamed("name", "id").collect()
-        assert playing.whole(told) == wanted
+        answers = leaders.withColumnRenamed("name", "id").collect()
+        assert samples.result_rows(answers) == expected
 
 
-def mistakes(rows: DataFrame) -> None:
-    """They are told over Connect, too, before anything runs."""
+def mistakes(df: DataFrame) -> None:
+    """They are reported over Connect, too, before anything runs."""
     with pytest.raises(DataError, match="there is no column 'prise'"):
-        top_k(rows, **(TIMED | {"keep": "prise"}))
+        top_k(df, **(TIMED | {"keep": "prise"}))
     with pytest.raises(QueryError, match="prise"):
-        top_k(rows, **(TIMED | {"by": "prise * 2"}))
+        top_k(df, **(TIMED | {"by": "prise * 2"}))
     with pytest.raises(DataError, match="of type string"):
-        top_k(rows, **(TIMED | {"by": rows.sector}))
+        top_k(df, **(TIMED | {"by": df.sector}))
 
 
-def drained(spark: SparkSession, home: Path, source: str, query: dict[str, Any]) -> list[Any]:
+def drained(spark: SparkSession, home: Path, source: str, options: dict[str, Any]) -> list[Any]:
     """A stream from its beginning to its end."""
     marks = str(home / "marks")
     drain(spark, marks)
-    leaders = top_k(playing.stream(spark, source), drain=marks, **query)
+    leaders = top_k(samples.stream(spark, source), drain=marks, **options)
     assert claim(leaders, str(home / "checkpoint"))
-    run = playing.run(leaders, home)
-    batches = [batch_of(progress) for progress in run.recentProgress]
+    query = samples.run(leaders, home)
+    batches = [batch_of(progress) for progress in query.recentProgress]
     assert sum(batch.rows for batch in batches if batch) == 120
     with pytest.raises(QueryError, match="drained"):
         claim(leaders, str(home / "checkpoint"))

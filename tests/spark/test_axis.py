@@ -53,15 +53,20 @@ def test_only_a_drained_stream_has_ended(axis):
 def test_sql_and_python_agree(spark):
     """Random grids over random positions, in one query."""
     chance = random.Random(7)
-    some = [PaneGrid(25, 10, 3), PaneGrid(30, 10), PaneGrid(1, 1), PaneGrid(HOUR, 60_000_000, 7)]
+    all_grids = [
+        PaneGrid(25, 10, 3),
+        PaneGrid(30, 10),
+        PaneGrid(1, 1),
+        PaneGrid(HOUR, 60_000_000, 7),
+    ]
     for _ in range(20):
         slide = chance.choice([1, 7, 1000, HOUR, chance.randint(1, 10**12)])
         size = slide * chance.randint(1, 9) + chance.choice([0, chance.randrange(slide)])
-        some.append(PaneGrid(size, slide, chance.randint(-slide, slide)))
+        all_grids.append(PaneGrid(size, slide, chance.randint(-slide, slide)))
     positions = [chance.randint(-(10**15), 10**16) for _ in range(200)] + list(range(-40, 40))
     at = F.col("at")
     columns = []
-    for i, grid in enumerate(some):
+    for i, grid in enumerate(all_grids):
         label, longer = grid.label_sql(at), grid.in_longer_pane_sql(at)
         pane = grid.pane_sql(label, longer)
         columns += [label.alias(f"label_{i}"), longer.alias(f"longer_{i}"), pane.alias(f"pane_{i}")]
@@ -70,7 +75,7 @@ def test_sql_and_python_agree(spark):
     rows = spark.createDataFrame([(p,) for p in positions], "at bigint").select("at", *columns)
     table = rows.toArrow().to_pydict()
     array = np.array(table["at"], np.int64)
-    for i, grid in enumerate(some):
+    for i, grid in enumerate(all_grids):
         assert table[f"label_{i}"] == grid.label(array).tolist()
         assert table[f"longer_{i}"] == grid.in_longer_pane(array).tolist()
         assert table[f"pane_{i}"] == grid.pane(array).tolist()

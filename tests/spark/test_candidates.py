@@ -15,101 +15,103 @@ def pane(number, *scores):
     return Pane(number, list(scores), [[f"{number}.{i}" for i in range(len(scores))]])
 
 
-def candidates(k, size, slide=1, **options):
+def new_candidates(k, size, slide=1, **options):
     return Candidates(k, PaneLifetimes(size, slide), 1, **options)
 
 
-def kept(found):
-    return found.rows.columns[0]
+def kept_rows(candidates):
+    return candidates.rows.columns[0]
 
 
-def told(answers):
+def window_rows(answers):
     return [(a.window, a.columns[0]) for a in answers]
 
 
 def test_a_row_with_k_better_newer_rows_is_forgotten():
-    found = candidates(k=1, size=3)
-    found.insert(pane(2, 5.0))
-    found.insert(pane(4, 7.0))
-    assert kept(found) == ["4.0"]
-    found.insert(pane(6, 6.0))
-    assert kept(found) == ["4.0", "6.0"]
-    found.check_invariants()
+    candidates = new_candidates(k=1, size=3)
+    candidates.insert(pane(2, 5.0))
+    candidates.insert(pane(4, 7.0))
+    assert kept_rows(candidates) == ["4.0"]
+    candidates.insert(pane(6, 6.0))
+    assert kept_rows(candidates) == ["4.0", "6.0"]
+    candidates.check_invariants()
 
 
 def test_of_equal_scores_the_newer_ranks_first():
-    found = candidates(k=1, size=3)
-    found.insert(pane(2, 5.0))
-    found.insert(pane(4, 5.0))
-    assert kept(found) == ["4.0"]
+    candidates = new_candidates(k=1, size=3)
+    candidates.insert(pane(2, 5.0))
+    candidates.insert(pane(4, 5.0))
+    assert kept_rows(candidates) == ["4.0"]
 
 
 def test_windows_that_end_before_a_pane_are_answered_before_it_is_inserted():
-    found = candidates(k=1, size=1)
-    answers = list(found.run([pane(6, 9.0), pane(2, 1.0), pane(4, 5.0)], closed=3))
-    assert told(answers) == [(1, ["2.0"]), (2, ["4.0"]), (3, ["6.0"])]
-    assert found.idle
+    candidates = new_candidates(k=1, size=1)
+    answers = list(candidates.run([pane(6, 9.0), pane(2, 1.0), pane(4, 5.0)], closed=3))
+    assert window_rows(answers) == [(1, ["2.0"]), (2, ["4.0"]), (3, ["6.0"])]
+    assert candidates.idle
 
 
 def test_a_window_is_answered_as_long_as_anything_in_it_is_alive():
-    found = candidates(k=2, size=3)
-    answers = list(found.run([pane(2, 5.0), pane(12, 1.0)], closed=100))
-    assert told(answers) == [(n, ["2.0"]) for n in (1, 2, 3)] + [(n, ["12.0"]) for n in (6, 7, 8)]
+    candidates = new_candidates(k=2, size=3)
+    answers = list(candidates.run([pane(2, 5.0), pane(12, 1.0)], closed=100))
+    assert window_rows(answers) == [(n, ["2.0"]) for n in (1, 2, 3)] + [
+        (n, ["12.0"]) for n in (6, 7, 8)
+    ]
 
 
 def test_nothing_is_answered_twice_or_beyond_what_is_closed():
-    found = candidates(k=1, size=4)
-    assert told(found.run([pane(2, 5.0)], closed=2)) == [(1, ["2.0"]), (2, ["2.0"])]
-    assert told(found.run([], closed=2)) == []
-    assert found.due == 3
-    assert not found.idle
-    assert told(found.run([], closed=9)) == [(3, ["2.0"]), (4, ["2.0"])]
-    assert found.idle
+    candidates = new_candidates(k=1, size=4)
+    assert window_rows(candidates.run([pane(2, 5.0)], closed=2)) == [(1, ["2.0"]), (2, ["2.0"])]
+    assert window_rows(candidates.run([], closed=2)) == []
+    assert candidates.due == 3
+    assert not candidates.idle
+    assert window_rows(candidates.run([], closed=9)) == [(3, ["2.0"]), (4, ["2.0"])]
+    assert candidates.idle
 
 
 def test_a_pane_of_a_window_that_was_answered_is_a_mistake():
-    found = candidates(k=1, size=2)
-    list(found.run([pane(2, 5.0)], closed=4))
+    candidates = new_candidates(k=1, size=2)
+    list(candidates.run([pane(2, 5.0)], closed=4))
     with pytest.raises(AssertionError, match="window 3 after window 4"):
-        found.insert(pane(6, 1.0))
+        candidates.insert(pane(6, 1.0))
 
 
 def test_a_pane_without_ranked_rows_changes_nothing():
-    found = candidates(k=1, size=2)
-    assert told(found.run([pane(2)], closed=5)) == []
-    assert found.idle
+    candidates = new_candidates(k=1, size=2)
+    assert window_rows(candidates.run([pane(2)], closed=5)) == []
+    assert candidates.idle
 
 
 def test_halves_of_a_step_live_differently():
-    """Window 5, slide 2: of each step the later row lifetimes for three windows, the other two."""
-    found = candidates(k=1, size=5, slide=2)
-    answers = told(found.run([pane(2, 9.0), pane(3, 5.0)], closed=9))
+    """Window 5, slide 2: of each step the later row lives for three windows, the other for two."""
+    candidates = new_candidates(k=1, size=5, slide=2)
+    answers = window_rows(candidates.run([pane(2, 9.0), pane(3, 5.0)], closed=9))
     assert answers == [(1, ["2.0"]), (2, ["2.0"]), (3, ["3.0"])]
 
 
 def test_a_half_that_lives_as_long_as_the_next_pane_prunes_it():
-    found = candidates(k=1, size=5, slide=2)
-    found.insert(pane(3, 5.0))
-    found.insert(pane(4, 4.0))
-    assert kept(found) == ["3.0"]
-    found.check_invariants()
+    candidates = new_candidates(k=1, size=5, slide=2)
+    candidates.insert(pane(3, 5.0))
+    candidates.insert(pane(4, 4.0))
+    assert kept_rows(candidates) == ["3.0"]
+    candidates.check_invariants()
 
 
-def test_changes_tell_what_entered_moved_and_left():
-    found = candidates(k=2, size=2, changes=True)
-    answers = list(found.run([pane(2, 5.0), pane(4, 7.0)], closed=9))
+def test_changes_report_what_entered_moved_and_left():
+    candidates = new_candidates(k=2, size=2, changes=True)
+    answers = list(candidates.run([pane(2, 5.0), pane(4, 7.0)], closed=9))
     assert answers == [
         Answer(1, [5.0], [["2.0"]], [1], [0]),
         Answer(2, [7.0, 5.0], [["4.0", "2.0"]], [1, 2], [0, 1]),
         Answer(3, [5.0], [["2.0"]], [0], [2]),
         Answer(4, [7.0], [["4.0"]], [0], [1]),
     ]
-    assert found.idle
+    assert candidates.idle
 
 
 def test_windows_that_are_not_yet_full_are_not_answered():
-    found = candidates(k=1, size=3, first_full_window=3)
-    answers = told(found.run([pane(2, 5.0), pane(4, 7.0), pane(6, 6.0)], closed=4))
+    candidates = new_candidates(k=1, size=3, first_full_window=3)
+    answers = window_rows(candidates.run([pane(2, 5.0), pane(4, 7.0), pane(6, 6.0)], closed=4))
     assert answers == [(3, ["4.0"]), (4, ["4.0"])]
 
 
@@ -132,16 +134,16 @@ def test_what_is_kept_is_minimal(k, size, slide, panes):
     """After each pane: exactly the rows with fewer than k rows above that live as long."""
     slide = min(slide, size)
     lifetimes = PaneLifetimes(size, slide)
-    found = Candidates(k, lifetimes, 1)
-    every = []
+    candidates = Candidates(k, lifetimes, 1)
+    rows = []
     for number in sorted(panes):
         if number & 1 and not lifetimes.split:
             continue
         scores = sorted(panes[number], reverse=True)[:k]
-        every += [(number, place, score) for place, score in enumerate(scores)]
-        list(found.run([pane(number, *scores)], closed=lifetimes.step(number) - 1))
-        found.check_invariants()
-        alive = [row for row in every if lifetimes.last(row[0]) >= found.due]
+        rows += [(number, place, score) for place, score in enumerate(scores)]
+        list(candidates.run([pane(number, *scores)], closed=lifetimes.step(number) - 1))
+        candidates.check_invariants()
+        alive = [row for row in rows if lifetimes.last(row[0]) >= candidates.due]
         needed = [
             row
             for row in sorted(alive, key=rank_order)
@@ -152,4 +154,4 @@ def test_what_is_kept_is_minimal(k, size, slide, panes):
                 for other in alive
             )
         ]
-        assert kept(found) == [f"{number}.{place}" for number, place, _ in needed]
+        assert kept_rows(candidates) == [f"{number}.{place}" for number, place, _ in needed]

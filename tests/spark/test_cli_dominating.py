@@ -35,7 +35,7 @@ def hotels(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         ["--last", 50, "--slide", 15, "--k", 4],
         ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--k", 3],
@@ -56,10 +56,10 @@ def hotels(tmp_path):
     ],
     ids=["counts", "ticks", "times", "keys", "changes"],
 )
-def test_both_engines_print_the_same(run, hotels, asked):
-    words = ["dominating", hotels, *ON, *asked, "--format", "csv"]
-    local = run(*words, "--engine", "local")
+def test_both_engines_print_the_same(run, hotels, options):
+    arguments = ["dominating", hotels, *ON, *options, "--format", "csv"]
+    local = run(*arguments, "--engine", "local")
     assert local.code == 0
     assert len(local.rows) > 20
     assert "not ranked: " in local.err
-    assert run(*words, "--engine", "spark") == local
+    assert run(*arguments, "--engine", "spark") == local

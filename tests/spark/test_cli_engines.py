@@ -40,10 +40,10 @@ def pruned(request, monkeypatch):
     monkeypatch.setattr(stage_parquet.Stage, "prune", request.param)
 
 
-def both(run, *words, stdin=None):
+def both(run, *arguments, stdin=None):
     """What both engines print."""
-    local = run("top", *words, "--engine", "local", stdin=stdin)
-    spark = run("top", *words, "--engine", "spark", stdin=stdin)
+    local = run("top", *arguments, "--engine", "local", stdin=stdin)
+    spark = run("top", *arguments, "--engine", "spark", stdin=stdin)
     assert spark == local
     assert local.code == 0
     return local
@@ -62,11 +62,11 @@ def both(run, *words, stdin=None):
 def test_workloads(run, files, tmp_path, queries, time):
     file = tmp_path / "queries.csv"
     file.write_text(queries)
-    words = ["workload", files / "stream.parquet", "--queries", file, "--by", "price", *time]
-    local = run(*words, "--format", "csv", "--engine", "local")
+    arguments = ["workload", files / "stream.parquet", "--queries", file, "--by", "price", *time]
+    local = run(*arguments, "--format", "csv", "--engine", "local")
     assert local.code == 0
     assert len(local.rows) > 50
-    assert run(*words, "--format", "csv", "--engine", "spark") == local
+    assert run(*arguments, "--format", "csv", "--engine", "spark") == local
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +113,7 @@ CHANGES = ["--emit", "changes"]
 
 @pytest.mark.usefixtures("pruned")
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         UNEVEN,
         [*COUNTED, *KEYED, "--full", *CHANGES],
@@ -122,15 +122,15 @@ CHANGES = ["--emit", "changes"]
     ],
     ids=["count", "changes of keys, once full", "changes in time", "ticks of two keys"],
 )
-def test_windows(run, files, words):
-    words = [files / "stream.parquet", "--k", 3, "--by", "price * volume", *words]
-    ran = both(run, *words, "--format", "csv")
+def test_windows(run, files, arguments):
+    arguments = [files / "stream.parquet", "--k", 3, "--by", "price * volume", *arguments]
+    ran = both(run, *arguments, "--format", "csv")
     assert len(ran.rows) >= 40
     assert "with a NaN score" in ran.err
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["stream.csv", *COUNTED, *CHANGES, "--format", "csv"],
         ["stream.jsonl", *UNEVEN, *KEYED, "--format", "json"],
@@ -142,11 +142,11 @@ def test_windows(run, files, words):
         ["stream.parquet", "--last", 300, "--slide", 299, "--format", "csv"],
         ["stream.parquet", "--last", 9, "--slide", 1, "--algorithm", "mintopk", "--format", "csv"],
     ],
-    ids=lambda words: " ".join(map(str, words[:2] + words[-1:])),
+    ids=lambda arguments: " ".join(map(str, arguments[:2] + arguments[-1:])),
 )
-def test_files_and_formats(run, files, words):
-    file, *words = words
-    assert both(run, files / file, "--k", 4, "--by", "price * volume", *words).out
+def test_files_and_formats(run, files, arguments):
+    file, *arguments = arguments
+    assert both(run, files / file, "--k", 4, "--by", "price * volume", *arguments).out
 
 
 def test_standard_input(run, files):
@@ -156,12 +156,12 @@ def test_standard_input(run, files):
 
 @pytest.mark.usefixtures("pruned")
 def test_more_than_there_is(run, files):
-    words = ["--k", 5_000, "--by", "price", *UNEVEN, *KEYED, "--format", "csv"]
-    assert len(both(run, files / "stream.parquet", *words).rows) > 500
+    arguments = ["--k", 5_000, "--by", "price", *UNEVEN, *KEYED, "--format", "csv"]
+    assert len(both(run, files / "stream.parquet", *arguments).rows) > 500
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "arguments"),
     [
         ("v,t\n", ["--last", 3]),
         ("v,t\n", ["--time", "t", "--window", "1 hour"]),
@@ -170,15 +170,15 @@ def test_more_than_there_is(run, files):
     ],
     ids=["no rows", "no times", "no whole window", "no scores"],
 )
-def test_nothing_to_rank(run, text, words):
-    ran = both(run, "-", "--by", "v", *words, "--format", "csv", stdin=text)
+def test_nothing_to_rank(run, text, arguments):
+    ran = both(run, "-", "--by", "v", *arguments, "--format", "csv", stdin=text)
     assert ran.rows == []
 
 
-def test_a_type_that_only_the_last_row_tells(run):
+def test_a_type_that_only_the_last_row_shows(run):
     text = "v,w\n" + "1,2\n" * 30_000 + "2.5,x\n"
-    words = ["--k", 1, "--by", "v", "--last", 30_001, "--format", "csv"]
-    assert both(run, "-", *words, stdin=text).out.splitlines()[1] == "0,30001,1,2.5,30000,2.5,x"
+    arguments = ["--k", 1, "--by", "v", "--last", 30_001, "--format", "csv"]
+    assert both(run, "-", *arguments, stdin=text).out.splitlines()[1] == "0,30001,1,2.5,30000,2.5,x"
 
 
 def test_many_rows_are_pruned(run, tmp_path, monkeypatch):
@@ -189,17 +189,17 @@ def test_many_rows_are_pruned(run, tmp_path, monkeypatch):
     parquet.write_table(pa.table(columns), tmp_path / "many.parquet")
     pruned = []
     monkeypatch.setattr("skyband.cli.input.stage_parquet.stage", _noting(pruned))
-    for words in (["--last", 20_000, "--slide", 3_000], ["--time", "t", "--window", 50_000]):
-        both(run, tmp_path / "many.parquet", "--k", 9, "--by", "v", *words, "--format", "csv")
+    for arguments in (["--last", 20_000, "--slide", 3_000], ["--time", "t", "--window", 50_000]):
+        both(run, tmp_path / "many.parquet", "--k", 9, "--by", "v", *arguments, "--format", "csv")
     both(run, tmp_path / "many.parquet", "--by", "v", "--last", 9, *CHANGES, "--format", "csv")
     assert pruned == [True, True, False]
 
 
 def _noting(pruned, stage=stage_parquet.stage):
     def noting(*arguments):
-        found = stage(*arguments)
-        pruned.append(found.prune)
-        return found
+        staged = stage(*arguments)
+        pruned.append(staged.prune)
+        return staged
 
     return noting
 
@@ -211,7 +211,7 @@ ROWS = st.tuples(
 
 
 @st.composite
-def asked(draw):
+def any_options(draw):
     size = draw(st.integers(1, 25))
     slide = draw(st.integers(1, size))
     full = ["--full"] if draw(st.booleans()) else []
@@ -226,34 +226,36 @@ def asked(draw):
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(ROWS, max_size=60), asked(), st.booleans())
-def test_any_query_over_any_rows(spark, tmp_path, rows, asked, prune):
+@given(st.lists(ROWS, max_size=60), any_options(), st.booleans())
+def test_any_query_over_any_rows(spark, tmp_path, rows, top_options, prune):
     types = {"v": pa.float64(), "t": pa.int64(), "p": pa.string()}
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     arrays = [pa.array(column, type) for column, type in zip(columns, types.values(), strict=True)]
     parquet.write_table(pa.table(dict(zip(types, arrays, strict=True))), tmp_path / "in.parquet")
-    found = []
+    outputs = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stage_parquet.Stage, "prune", prune)
         for engine in ("local", "spark"):
-            out, told = tmp_path / f"{engine}.csv", io.StringIO()
-            with contextlib.redirect_stderr(told):
-                rank.run(str(tmp_path / "in.parquet"), asked, rank.Engine(engine), None, str(out))
-            found.append((out.read_bytes(), COMPILING.sub("", told.getvalue())))
-    assert found[0] == found[1]
+            out, stderr = tmp_path / f"{engine}.csv", io.StringIO()
+            with contextlib.redirect_stderr(stderr):
+                rank.run(
+                    str(tmp_path / "in.parquet"), top_options, rank.Engine(engine), None, str(out)
+                )
+            outputs.append((out.read_bytes(), COMPILING.sub("", stderr.getvalue())))
+    assert outputs[0] == outputs[1]
 
 
 # ---------------------------------------------------------------- what can go wrong
 
 
-def test_what_workers_refuse_is_told_in_their_words(run):
-    words = ["--by", "v", "--time", "t", "--window", 10**9, "--slide", 1]
-    told = [
-        run.fails("top", "-", *words, "--engine", engine, stdin="v,t\n1,2\n")
+def test_what_workers_refuse_is_reported_in_their_words(run):
+    arguments = ["--by", "v", "--time", "t", "--window", 10**9, "--slide", 1]
+    messages = [
+        run.fails("top", "-", *arguments, "--engine", engine, stdin="v,t\n1,2\n")
         for engine in ("local", "spark")
     ]
-    assert told[0] == told[1]
-    assert "a batch that completes 1,000,000,000 windows" in told[0]
+    assert messages[0] == messages[1]
+    assert "a batch that completes 1,000,000,000 windows" in messages[0]
 
 
 def test_an_interrupt_waits_until_spark_has_started():
@@ -276,10 +278,10 @@ def test_a_process_of_its_own_runs_spark(files, tmp_path, monkeypatch):
     """Spark is the default; it says nothing, and leaves nothing."""
     monkeypatch.delenv("SKYBAND_ENGINE", raising=False)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    words = ["top", "-", "--k", 3, "--by", "price", *TIMED, *KEYED, "--format", "csv"]
+    arguments = ["top", "-", "--k", 3, "--by", "price", *TIMED, *KEYED, "--format", "csv"]
     data = (files / "stream.csv").read_bytes()
-    spark = process(*words, "--master", "local[1]", input=data)
-    local = process(*words, "--engine", "local", input=data)
+    spark = process(*arguments, "--master", "local[1]", input=data)
+    local = process(*arguments, "--engine", "local", input=data)
     assert (spark.returncode, spark.stdout) == (0, local.stdout)
     assert COMPILING.sub("", spark.stderr.decode()) == COMPILING.sub("", local.stderr.decode())
     assert os.listdir(tmp_path) == []
@@ -288,8 +290,8 @@ def test_a_process_of_its_own_runs_spark(files, tmp_path, monkeypatch):
 @pytest.mark.cli
 def test_a_spark_that_does_not_start(files, tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
-    words = ["--by", "price", "--last", 5, "--engine", "spark", "--master", "local[none]"]
-    done = process("top", files / "stream.csv", *words)
+    arguments = ["--by", "price", "--last", 5, "--engine", "spark", "--master", "local[none]"]
+    done = process("top", files / "stream.csv", *arguments)
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.startswith(b"skyband: Spark did not start on local[none]")
     assert done.stderr.count(b"\n") == 1

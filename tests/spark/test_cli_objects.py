@@ -38,7 +38,7 @@ def cars(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         ["--last", 50, "--slide", 15, "--k", 4],
         ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--combine", "1,0.5,2"],
@@ -59,19 +59,19 @@ def cars(tmp_path):
     ],
     ids=["counts", "ticks", "times", "keys", "changes"],
 )
-def test_both_engines_rank_the_same_objects(run, cars, asked):
-    words = ["incomplete", cars, *SEEN, *asked, "--format", "csv"]
-    local = run(*words, "--engine", "local")
+def test_both_engines_rank_the_same_objects(run, cars, options):
+    arguments = ["incomplete", cars, *SEEN, *options, "--format", "csv"]
+    local = run(*arguments, "--engine", "local")
     assert local.code == 0
     assert len(local.rows) > 20
     assert "with a NULL id or stream" in local.err
-    on_spark = run(*words, "--engine", "spark")
+    on_spark = run(*arguments, "--engine", "spark")
     assert on_spark.err == local.err
     assert on_spark == local
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         ["--last", 50, "--slide", 15, "--by", "sum(speed)"],
         ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--by", "mean(speed / 7)"],
@@ -81,11 +81,11 @@ def test_both_engines_rank_the_same_objects(run, cars, asked):
     ],
     ids=["counts", "ticks", "times", "keys", "changes"],
 )
-def test_both_engines_rank_the_same_totals(run, cars, asked):
-    words = ["totals", cars, "--key", "plate", "--key", "camera", *asked, "--format", "csv"]
-    local = run(*words, "--engine", "local")
+def test_both_engines_rank_the_same_totals(run, cars, options):
+    arguments = ["totals", cars, "--key", "plate", "--key", "camera", *options, "--format", "csv"]
+    local = run(*arguments, "--engine", "local")
     assert local.code == 0
     assert len(local.rows) > 20
-    on_spark = run(*words, "--engine", "spark")
+    on_spark = run(*arguments, "--engine", "spark")
     assert on_spark.err == local.err
     assert on_spark == local

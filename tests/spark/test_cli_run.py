@@ -50,7 +50,7 @@ def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
     return Runner(capsys, monkeypatch)
 
 
-def put(folder: Path, low: int, high: int) -> None:
+def write_rows(folder: Path, low: int, high: int) -> None:
     """A file of a row a second."""
     folder.mkdir(exist_ok=True)
     ids = range(low, high)
@@ -68,10 +68,10 @@ def put(folder: Path, low: int, high: int) -> None:
 
 def job(folder: Path, name: str = "job", **changes: Any) -> Path:
     """A job file; None takes something out."""
-    found: dict[str, Any] = json.loads(json.dumps(JOB))
+    content: dict[str, Any] = json.loads(json.dumps(JOB))
     for path, value in changes.items():
         *groups, last = path.split("__")
-        place = found
+        place = content
         for group in groups:
             place = place[group]
         if value is None:
@@ -79,7 +79,7 @@ def job(folder: Path, name: str = "job", **changes: Any) -> Path:
         else:
             place[last] = value
     file = folder / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return file
 
 
@@ -93,7 +93,7 @@ def ranked(spark: SparkSession, path: Path) -> list[tuple[Any, ...]]:
 def test_a_stream_stops_resumes_and_ends_like_a_batch(
     run: Runner, spark: SparkSession, tmp_path: Path
 ) -> None:
-    put(tmp_path / "in", 0, 60)
+    write_rows(tmp_path / "in", 0, 60)
     first = run("run", job(tmp_path))
     assert first.code == 0
     assert re.search(
@@ -104,14 +104,14 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
     assert "drain: true answers these as well" in first.out
     assert "00:00:30 to 2024-01-01 00:00:50" in first.out  # the leaderboard, off a terminal
     answered = ranked(spark, tmp_path / "out")
-    put(tmp_path / "in", 60, 120)
+    write_rows(tmp_path / "in", 60, 120)
 
-    told = run.fails("run", job(tmp_path, query__k=3))
-    assert "k was 2 and is now 3" in told
-    assert "restore the query, or start a new checkpoint" in told
+    message = run.fails("run", job(tmp_path, query__k=3))
+    assert "k was 2 and is now 3" in message
+    assert "restore the query, or start a new checkpoint" in message
 
-    every = job(tmp_path, trigger={"every": "1 hour"})
-    assert run("run", every, "--once", "--quiet") == type(first)(0, "", "")
+    periodic = job(tmp_path, trigger={"every": "1 hour"})
+    assert run("run", periodic, "--once", "--quiet") == type(first)(0, "", "")
     assert set(answered) < set(ranked(spark, tmp_path / "out"))
 
     last = run("run", job(tmp_path, drain=True))
@@ -122,16 +122,16 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
     batch = {"trigger": "batch", "checkpoint": None, "sink__path": "all"}
     whole = run("run", job(tmp_path, "batch", **batch))
     assert "rows        120 read" in whole.out
-    found = ranked(spark, tmp_path / "all")
-    assert len(found) == 13 * 2 * 2
-    assert ranked(spark, tmp_path / "out") == found
+    rows = ranked(spark, tmp_path / "all")
+    assert len(rows) == 13 * 2 * 2
+    assert ranked(spark, tmp_path / "out") == rows
     assert "remove it, or name another sink.path" in run.fails("run", tmp_path / "batch.yaml")
 
 
 def test_a_batch_counts_what_it_cannot_rank(
     run: Runner, spark: SparkSession, tmp_path: Path
 ) -> None:
-    put(tmp_path / "in", 0, 40)
+    write_rows(tmp_path / "in", 0, 40)
     no_time, nan, null = "timestamp_seconds(if(id < 2, NULL, id))", "double('NaN')", "double(NULL)"
     price = f"CASE WHEN id % 10 = 3 THEN {nan} WHEN id % 20 = 4 THEN {null} ELSE price END"
     rows = spark.read.parquet(str(tmp_path / "in"))
@@ -139,18 +139,18 @@ def test_a_batch_counts_what_it_cannot_rank(
     odd.write.parquet(str(tmp_path / "odd"))
     source = {"format": "parquet", "path": "odd"}
     batch = job(tmp_path, source=source, sink__path="all", trigger="batch", checkpoint=None)
-    told = run("run", batch).out
-    assert "rows        40 read" in told
-    assert "set aside   2 without a time, 0 from the future" in told
-    assert "not ranked  2 NULL and 4 NaN scores" in told
+    output = run("run", batch).out
+    assert "rows        40 read" in output
+    assert "set aside   2 without a time, 0 from the future" in output
+    assert "not ranked  2 NULL and 4 NaN scores" in output
 
 
 def test_a_new_checkpoint_needs_a_new_sink(run: Runner, tmp_path: Path) -> None:
-    put(tmp_path / "in", 0, 40)
+    write_rows(tmp_path / "in", 0, 40)
     assert run("run", job(tmp_path), "--quiet").code == 0
-    told = run.fails("run", job(tmp_path, checkpoint="another"))
-    assert "holds what a stream with another checkpoint wrote" in told
-    assert "name another sink.path, or go on with the old checkpoint" in told
+    message = run.fails("run", job(tmp_path, checkpoint="another"))
+    assert "holds what a stream with another checkpoint wrote" in message
+    assert "name another sink.path, or go on with the old checkpoint" in message
     pattern = job(tmp_path, checkpoint="run*", sink__path="new")
     assert "in which * makes a pattern to Spark" in run.fails("run", pattern)
 
@@ -169,47 +169,53 @@ def test_the_example_of_a_stream_that_has_ended(run: Runner, tmp_path: Path) -> 
     ran = run("run", example)
     assert ran.code == 0, ran.err
     assert "rows        20,000 read" in ran.out
-    found = []
+    answers = []
     for part in (tmp_path / "out" / "trips").glob("batch=*/*.csv"):
         with part.open() as lines:
             for row in csv.DictReader(lines):
                 end = micros(row["window_end"])
-                found.append((end, int(row["rank"]), float(row["score"])))
+                answers.append((end, int(row["rank"]), float(row["score"])))
     with file.open() as lines:
         trips = list(csv.DictReader(lines))
     scores = [float(trip["distance"]) / float(trip["duration"]) for trip in trips]
     times = [micros(trip["pickup"]) for trip in trips]
     minute = 60_000_000
     expected = timed(scores, times, 60 * minute, 20 * minute, 5)
-    assert sorted(found) == sorted((end, rank, score) for _, end, rank, score, _ in expected)
-    assert len(found) > 5
+    assert sorted(answers) == sorted((end, rank, score) for _, end, rank, score, _ in expected)
+    assert len(answers) > 5
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "text"),
     [
         ({"sequence": "id", "window": 20, "slide": 10}, "40 to 60"),
         ({"time": "ts", "window": 20, "slide": 10, "partition_by": "sector"}, "10 to 30"),
         ({"time": "ts", "window": "20 s", "slide": "10 s", "emit": "changes"}, "left"),
     ],
 )
-def test_boards_of_other_questions(
-    run: Runner, tmp_path: Path, query: dict[str, Any], told: str
+def test_leaderboards_of_other_queries(
+    run: Runner, tmp_path: Path, query: dict[str, Any], text: str
 ) -> None:
-    put(tmp_path / "in", 0, 60)
-    asked = {"k": 2, "by": "price", **query}
+    write_rows(tmp_path / "in", 0, 60)
+    whole_query = {"k": 2, "by": "price", **query}
     ran = run(
         "run",
-        job(tmp_path, query=asked, sink={"format": "console"}, trigger="batch", checkpoint=None),
+        job(
+            tmp_path,
+            query=whole_query,
+            sink={"format": "console"},
+            trigger="batch",
+            checkpoint=None,
+        ),
     )
     assert (ran.code, ran.err) == (0, "")
-    assert told in ran.out
+    assert text in ran.out
     assert "rows        60 read" in ran.out
     assert ran.out.endswith("every window is answered\n")
 
 
-def test_what_goes_wrong_is_told(run: Runner, tmp_path: Path) -> None:
-    put(tmp_path / "in", 0, 60)
+def test_what_goes_wrong_is_reported(run: Runner, tmp_path: Path) -> None:
+    write_rows(tmp_path / "in", 0, 60)
     assert "did you mean 'price'" in run.fails("run", job(tmp_path, query__by="prise * 2"))
     assert "no column 'when'" in run.fails("run", job(tmp_path, query__time="when"))
     schema = {"format": "parquet", "path": "in", "schema": "ts timestump"}
@@ -222,16 +228,16 @@ def test_what_goes_wrong_is_told(run: Runner, tmp_path: Path) -> None:
     json_too = {"format": "parquet", "path": "in", "json": "a int"}
     assert "a column value that holds JSON" in run.fails("run", job(tmp_path, source=json_too))
     zero = job(tmp_path, query__by="price / (id - 7)", sink={"format": "console"}, checkpoint="two")
-    told = run("run", zero)
-    assert told.code == 2
-    note, error = (line for line in told.err.splitlines() if "batch" not in line)
+    ran = run("run", zero)
+    assert ran.code == 2
+    note, error = (line for line in ran.err.splitlines() if "batch" not in line)
     assert note.startswith("skyband: note: price / (id - 7) stops the stream when id - 7 is 0")
     assert "the query stopped: the score divides by zero" in error
     assert "try_divide" in error
 
 
-def test_a_damaged_checkpoint_is_told(run: Runner, tmp_path: Path) -> None:
-    put(tmp_path / "in", 0, 5)
+def test_a_damaged_checkpoint_is_reported(run: Runner, tmp_path: Path) -> None:
+    write_rows(tmp_path / "in", 0, 5)
     console = job(tmp_path, sink={"format": "console"})
     assert run("run", console, "--quiet").code == 0
     newest = max((tmp_path / "checkpoint" / "offsets").iterdir(), key=lambda path: path.name)
@@ -242,12 +248,12 @@ def test_a_damaged_checkpoint_is_told(run: Runner, tmp_path: Path) -> None:
 
 
 def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
-    put(tmp_path / "in", 0, 5)
+    write_rows(tmp_path / "in", 0, 5)
     file = job(tmp_path, query__slide="15 seconds")
     ran = run("explain", file)
     assert ran.code == 0
-    words = " ".join(ran.out.split())
-    for told in (
+    text = " ".join(ran.out.split())
+    for line in (
         "top 2 of the last 20 seconds, every 15 seconds by price, for each sector",
         "parquet: ts timestamp, id bigint, price double, sector string",
         "10 seconds and 5 seconds in turn, 3 in a window: the slide does not divide the window",
@@ -261,7 +267,7 @@ def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
         "each row exactly once",
         f"checkpoint {tmp_path / 'checkpoint'}",
     ):
-        assert told in words, told
+        assert line in text, line
     assert not (tmp_path / "checkpoint").exists()
     (record,) = json.loads(run("explain", file, "--json").out)
     assert record["path"] == "pane"
@@ -282,7 +288,7 @@ def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
 
 
 def test_explain_knows_a_job_from_a_file(run: Runner, tmp_path: Path) -> None:
-    put(tmp_path / "in", 0, 5)
+    write_rows(tmp_path / "in", 0, 5)
     file = job(tmp_path)
     assert "the query that is in the job" in run.fails("explain", file, "--k", 3)
     assert "--physical was given" in run.fails("explain", "--physical", "--last", 5)
@@ -311,7 +317,7 @@ def test_a_batch_is_interrupted(
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
         counted.collect()
 
-    put(tmp_path / "in", 0, 5)
+    write_rows(tmp_path / "in", 0, 5)
     monkeypatch.setattr("skyband.spark.jobs.sinks.write", endless)
     batch = job(tmp_path, sink={"format": "console"}, trigger="batch", checkpoint=None)
     ran = run("run", batch)
@@ -325,7 +331,7 @@ def test_a_batch_is_interrupted(
 def test_sigterm_stops_and_a_new_run_resumes(
     run: Runner, spark: SparkSession, tmp_path: Path
 ) -> None:
-    put(tmp_path / "in", 0, 60)
+    write_rows(tmp_path / "in", 0, 60)
     settings = {"master": "local[2,4]", "memory": "1g", "shuffle_partitions": 1}
     file = job(tmp_path, trigger={"every": "1 second"}, session=settings)
     (tmp_path / "tmp").mkdir()
@@ -345,9 +351,9 @@ def test_sigterm_stops_and_a_new_run_resumes(
     assert [name for name in left if "skyband" in name] == []
     answered = ranked(spark, tmp_path / "out")
     assert len(answered) > 0
-    put(tmp_path / "in", 60, 90)
+    write_rows(tmp_path / "in", 60, 90)
     resumed = job(tmp_path, drain=True)  # the session has other shuffle partitions by now
     assert run("run", resumed).code == 0
-    found = ranked(spark, tmp_path / "out")
-    assert set(answered) < set(found)
-    assert len(found) == len(set(found)) == 10 * 2 * 2
+    rows = ranked(spark, tmp_path / "out")
+    assert set(answered) < set(rows)
+    assert len(rows) == len(set(rows)) == 10 * 2 * 2

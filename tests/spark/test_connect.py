@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.running import run
+from tests.spark.scripts import run_script
 
 pytestmark = pytest.mark.spark
 
 
 def test_connect_gives_what_the_oracle_gives(tmp_path: Path) -> None:
-    assert run(Path(__file__).with_name("over_connect.py"), tmp_path, str(tmp_path)).endswith(
-        "all is as it should be\n"
-    )
+    assert run_script(
+        Path(__file__).with_name("over_connect.py"), tmp_path, str(tmp_path)
+    ).endswith("all is as it should be\n")

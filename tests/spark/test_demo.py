@@ -35,19 +35,19 @@ def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_pat
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
-    told = dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", ran.stdout, re.MULTILINE))
-    read = int(told["rows read"].split()[0].replace(",", ""))
-    assert str(out / "market") in told["results"]
+    summary = dict(re.findall(r"^(\w+(?: \w+)?)  +(.*)$", ran.stdout, re.MULTILINE))
+    read = int(summary["rows read"].split()[0].replace(",", ""))
+    assert str(out / "market") in summary["results"]
 
     keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
-    asked = {"k": 10, "by": "price * volume", "time": "ts", "window": "10 minutes"}
-    asked |= {"slide": "10 seconds", "id": "trade", "keep": keep}
-    found = spark.read.parquet(str(out / "market"))
+    options = {"k": 10, "by": "price * volume", "time": "ts", "window": "10 minutes"}
+    options |= {"slide": "10 seconds", "id": "trade", "keep": keep}
+    leaders = spark.read.parquet(str(out / "market"))
     rows = market(spark.range(read).withColumnRenamed("id", "value"))
-    wanted = top_k(rows, **asked)  # type: ignore[call-overload]
-    last = found.agg({"window.end": "max"}).first()
+    expected = top_k(rows, **options)  # type: ignore[call-overload]
+    last = leaders.agg({"window.end": "max"}).first()
     assert last is not None
-    upto = wanted.filter(wanted["window"]["end"] <= last[0])
-    assert sorted(map(str, found.collect())) == sorted(map(str, upto.collect()))
+    upto = expected.filter(expected["window"]["end"] <= last[0])
+    assert sorted(map(str, leaders.collect())) == sorted(map(str, upto.collect()))
     best = spark.read.parquet(str(out / "sectors")).filter("rank = 1")
     assert best.select("sector").distinct().count() == 11

@@ -11,14 +11,14 @@ from pyspark.sql import DataFrame, SparkSession
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_dominating
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
 Rows = list[dict[str, Any]]
 DIMENSIONS = [("price", "min"), ("seq % 5", "max"), ("id % 4", "min")]
-ASKED: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "k": 3,
     "dimensions": DIMENSIONS,
     "time": "ts",
@@ -30,27 +30,32 @@ ASKED: dict[str, Any] = {
 }
 
 
-def points(found: Rows) -> list[tuple[float, ...] | None]:
+def points(rows: Rows) -> list[tuple[float, ...] | None]:
     """Less is better; rows with a missing attribute are none."""
     return [
         None
         if row["price"] is None or row["price"] != row["price"]
         else (row["price"] + 0.0, -float(row["seq"] % 5), float(row["id"] % 4))
-        for row in found
+        for row in rows
     ]
 
 
-def expected(found: Rows, key: str = "") -> list[tuple[Any, ...]]:
-    """What the oracle says of the windows asked for, in the layout of ``playing.whole``."""
+def expected_rows(rows: Rows, key: str = "") -> list[tuple[Any, ...]]:
+    """What the oracle says of these windows, in the layout of ``samples.result_rows``."""
     answers: list[tuple[Any, ...]] = []
-    for value in sorted({str(row[key]) for row in found} if key else {""}):
-        own = [row for row in found if not key or str(row[key]) == value]
-        own.sort(key=lambda row: (row["ts"], row["id"]))
+    for value in sorted({str(row[key]) for row in rows} if key else {""}):
+        key_rows = [row for row in rows if not key or str(row[key]) == value]
+        key_rows.sort(key=lambda row: (row["ts"], row["id"]))
         windows = oracle.time_dominating(
-            points(own), [row["ts"] for row in own], 25 * SECOND, 10 * SECOND, 3, 3 * SECOND
+            points(key_rows),
+            [row["ts"] for row in key_rows],
+            25 * SECOND,
+            10 * SECOND,
+            3,
+            3 * SECOND,
         )
         answers += [
-            (*([value] if key else []), window.end, rank, score, own[at]["id"])
+            (*([value] if key else []), window.end, rank, score, key_rows[at]["id"])
             for window in windows
             for rank, (score, at) in enumerate(window.rows, start=1)
         ]
@@ -59,62 +64,74 @@ def expected(found: Rows, key: str = "") -> list[tuple[Any, ...]]:
 
 def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     """Run a stream over what is there; returns what its sink holds."""
-    rows = playing.stream(spark, source)
+    df = samples.stream(spark, source)
     marks = str(home / "marks")
-    leaders = top_k_dominating(rows, drain=marks, **{**ASKED, **more})
+    leaders = top_k_dominating(df, drain=marks, **{**OPTIONS, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
-def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
-    return spark.read.schema(playing.ROWS).parquet(playing.write(tmp_path / "rows", [found]))
+def frame(spark: SparkSession, rows: Rows, tmp_path: Path) -> DataFrame:
+    return spark.read.schema(samples.DDL).parquet(samples.write(tmp_path / "rows", [rows]))
 
 
 @pytest.mark.parametrize("key", ["", "sector"])
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path, key: str) -> None:
-    found = playing.rows(3, 300)
-    rows = frame(spark, found, tmp_path)
-    leaders = rows.transform(top_k_dominating, partition_by=key or None, **ASKED)
-    assert playing.whole(leaders.collect(), *([key] if key else [])) == expected(found, key)
+    rows = samples.rows(3, 300)
+    df = frame(spark, rows, tmp_path)
+    leaders = df.transform(top_k_dominating, partition_by=key or None, **OPTIONS)
+    assert samples.result_rows(leaders.collect(), *([key] if key else [])) == expected_rows(
+        rows, key
+    )
 
 
 @pytest.mark.parametrize("key", ["", "sector"])
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path, key: str
 ) -> None:
-    found = playing.rows(5, 260)
-    parts = playing.split(found, 3, 5)
-    late = {**found[0], "id": -1, "price": -99.0, "ts": found[0]["ts"] - 900 * SECOND}
+    rows = samples.rows(5, 260)
+    parts = samples.split(rows, 3, 5)
+    late = {**rows[0], "id": -1, "price": -99.0, "ts": rows[0]["ts"] - 900 * SECOND}
     keys = [key] if key else []
-    source = playing.write(tmp_path / "source", parts[:2])
-    first = playing.whole(run(spark, tmp_path, source, partition_by=key or None), *keys)
-    wanted = expected(found, key)
-    assert 0 < len(first) < len(wanted)
-    assert set(first) <= set(wanted)
-    playing.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    source = samples.write(tmp_path / "source", parts[:2])
+    first = samples.result_rows(run(spark, tmp_path, source, partition_by=key or None), *keys)
+    expected = expected_rows(rows, key)
+    assert 0 < len(first) < len(expected)
+    assert set(first) <= set(expected)
+    samples.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
-    assert playing.whole(run(spark, tmp_path, source, partition_by=key or None), *keys) == wanted
+    assert (
+        samples.result_rows(run(spark, tmp_path, source, partition_by=key or None), *keys)
+        == expected
+    )
     with pytest.raises(QueryError, match="dominating was price min"):
         run(spark, tmp_path, source, partition_by=key or None, dimensions=[("price", "max")])
 
 
 def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(4, 130)
-    rows = frame(spark, found, tmp_path)
-    asked = {**ASKED, "time": None, "sequence": "seq", "window": 37, "slide": 10, "offset": None}
-    leaders = top_k_dominating(rows, **asked, full=True, shards=3)
-    windows = oracle.count_dominating(points(found), 37, 10, 3, full=True)
-    wanted = [
-        (window.end, rank, score, found[at]["id"])
+    rows = samples.rows(4, 130)
+    df = frame(spark, rows, tmp_path)
+    options = {
+        **OPTIONS,
+        "time": None,
+        "sequence": "seq",
+        "window": 37,
+        "slide": 10,
+        "offset": None,
+    }
+    leaders = top_k_dominating(df, **options, full=True, shards=3)
+    windows = oracle.count_dominating(points(rows), 37, 10, 3, full=True)
+    expected = [
+        (window.end, rank, score, rows[at]["id"])
         for window in windows
         for rank, (score, at) in enumerate(window.rows, start=1)
     ]
-    assert playing.whole(leaders.collect()) == sorted(wanted)
+    assert samples.result_rows(leaders.collect()) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"dimensions": []}, "dimensions are"),
         ({"dimensions": [("price", "least")]}, "dimension 'price' is 'least'"),
@@ -134,15 +151,15 @@ def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> N
         ),
     ],
 )  # fmt: skip
-def test_wrong_arguments_are_told_before_anything_runs(
-    spark: SparkSession, more: dict[str, Any], told: str
+def test_wrong_arguments_are_reported_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], message: str
 ) -> None:
-    rows = spark.createDataFrame([], playing.ROWS)
-    with pytest.raises((QueryError, DataError), match=told):
-        top_k_dominating(rows, **{**ASKED, **more})
+    df = spark.createDataFrame([], samples.DDL)
+    with pytest.raises((QueryError, DataError), match=message):
+        top_k_dominating(df, **{**OPTIONS, **more})
 
 
 def test_a_stream_of_all_rows_cannot_be_deduplicated(spark: SparkSession, tmp_path: Path) -> None:
-    rows = playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
+    df = samples.stream(spark, samples.write(tmp_path / "rows", [samples.rows(1, 5)]))
     with pytest.raises(QueryError, match="deduplicate_by for all rows of a stream"):
-        top_k_dominating(rows, **ASKED, deduplicate_by="id")
+        top_k_dominating(df, **OPTIONS, deduplicate_by="id")

@@ -14,13 +14,13 @@ from skyband.errors import QueryError
 from skyband.spark.families.dominating.plan import DominatingQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
-from tests.spark.test_dominating import ASKED, expected
+from tests.spark import samples
+from tests.spark.test_dominating import OPTIONS, expected_rows
 
 QUERY = {
     "k": 3,
     "dominating": {"price": "min", "seq % 5": "max", "id % 4": "min"},
-    **{name: ASKED[name] for name in ("time", "window", "slide", "offset", "id", "keep")},
+    **{name: OPTIONS[name] for name in ("time", "window", "slide", "offset", "id", "keep")},
 }
 
 
@@ -43,7 +43,7 @@ def test_the_example_is_sound(tmp_path: Path) -> None:
 
 
 def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
-    found = {
+    content = {
         "source": {"format": "parquet", "path": "rows"},
         "query": {**QUERY, **(query or {})},
         "sink": {"format": "parquet", "path": "out"},
@@ -52,21 +52,21 @@ def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
     }
     (folder / "rows").mkdir(exist_ok=True)
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return file
 
 
 def test_a_job_names_its_attributes(tmp_path: Path) -> None:
-    found = load(job(tmp_path, {"partition_by": "sector"}))
-    assert isinstance(found.query, DominatingQuery)
-    assert words(found) == (
+    loaded = load(job(tmp_path, {"partition_by": "sector"}))
+    assert isinstance(loaded.query, DominatingQuery)
+    assert words(loaded) == (
         "top 3 dominating of the last 25 seconds, every 10 seconds, shifted by 3 seconds, "
         "by least price, most seq % 5 and least id % 4, for each sector"
     )
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"dominating": {}}, "query.dominating is a group of nothing; expected attributes"),
         ({"dominating": {"price": "less"}}, "query.dominating.price is 'less'; expected attrib"),
@@ -78,22 +78,22 @@ def test_a_job_names_its_attributes(tmp_path: Path) -> None:
         ({"window": 10, "slide": 5, "offset": None}, "windows that count rows as they arrive"),
     ],
 )
-def test_what_is_wrong_is_told_before_spark_starts(
-    tmp_path: Path, query: dict[str, Any], told: str
+def test_what_is_wrong_is_reported_before_spark_starts(
+    tmp_path: Path, query: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(QueryError) as raised:
         load(job(tmp_path, query))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.spark
 def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
-    found = playing.rows(6, 120)
-    playing.write(tmp_path / "rows", [found])
+    rows = samples.rows(6, 120)
+    samples.write(tmp_path / "rows", [rows])
     file = job(tmp_path, drain=True)
-    told = run("explain", str(file))
-    assert told.code == 0
-    assert "2 shards: each holds its share of the points" in told.out
+    explained = run("explain", str(file))
+    assert explained.code == 0
+    assert "2 shards: each holds its share of the points" in explained.out
     plan = json.loads(run("explain", str(file), "--json").out)
     assert (plan[0]["shards"], plan[0]["bytes_per_point"]) == (2, 24)
     keyed = run("explain", str(job(tmp_path, {"partition_by": "sector"}, drain=True)))
@@ -101,8 +101,8 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
     file = job(tmp_path, trigger="batch", checkpoint=None)
     ran = run("run", str(file))
     assert ran.code == 0, ran.err
-    nulls = sum(row["price"] is None for row in found)
-    nans = sum(row["price"] is not None and row["price"] != row["price"] for row in found)
+    nulls = sum(row["price"] is None for row in rows)
+    nans = sum(row["price"] is not None and row["price"] != row["price"] for row in rows)
     assert f"not ranked  {nulls} NULL and {nans} NaN scores" in ran.out
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert playing.whole(leaders) == expected(found)
+    assert samples.result_rows(leaders) == expected_rows(rows)

@@ -34,13 +34,13 @@ def point_of(score, id):
     return tuple(float(chance.randrange(4)) for _ in range(WIDTH))
 
 
-class Cut(Aggregation):
+class ShardedAggregation(Aggregation):
     """Spark's part for shards: whole panes, their points spread, the rows that matter for all."""
 
     count = 2
 
     def closed(self):
-        s, found = self.stream, defaultdict(list)
+        s, by_shard = self.stream, defaultdict(list)
         panes = defaultdict(list)
         for key, label, pane in list(self.groups):
             if label <= self.watermark * s.per_ms:
@@ -49,23 +49,25 @@ class Cut(Aggregation):
             rows = sorted((row for row in group if ranks(row[0])), key=lambda row: row[1:])
             points = np.array([point_of(row[0], row[2]) for row in rows]).reshape(-1, WIDTH)
             home = np.array([row[2] % self.count for row in rows])
-            some = undominated(points, s.k)
-            ids = [row[2] for row, stays in zip(rows, some, strict=True) if stays]
+            mask = undominated(points, s.k)
+            ids = [row[2] for row, stays in zip(rows, mask, strict=True) if stays]
             newest = max(row[1] for row in group)
             more = [(newest + 1) // s.slide] if s.counted else []
             for shard in range(self.count):
-                own = [points[home == shard].tobytes(), b""]
-                columns = [column.tolist() for column in points[some].T]
+                shard_points = [points[home == shard].tobytes(), b""]
+                columns = [column.tolist() for column in points[mask].T]
                 kept = [ids, names(ids)] if shard == 0 else [None, None]
-                found[shard,].append(Row(shard, label, pane, own, *columns, *kept, *more))
-        return found
+                by_shard[shard,].append(
+                    Row(shard, label, pane, shard_points, *columns, *kept, *more)
+                )
+        return by_shard
 
 
-class Collected(Aggregation):
+class KeyedAggregation(Aggregation):
     """Spark's part by key: all rows of a pane, in the order of time."""
 
     def closed(self):
-        s, found = self.stream, defaultdict(list)
+        s, by_key = self.stream, defaultdict(list)
         panes = defaultdict(list)
         for key, label, pane in list(self.groups):
             if label <= self.watermark * s.per_ms:
@@ -76,8 +78,8 @@ class Collected(Aggregation):
             columns = [[point[at] for point in points] for at in range(WIDTH)]
             ids = [row[2] for row in rows]
             at = [row[1] for row in rows]
-            found[key,].append(Row(key, label, pane, at, *columns, ids, names(ids)))
-        return found
+            by_key[key,].append(Row(key, label, pane, at, *columns, ids, names(ids)))
+        return by_key
 
 
 def play(s, aggregation, spec, answered):
@@ -90,17 +92,19 @@ def play(s, aggregation, spec, answered):
     return play_batches(s, aggregation, new, spec.output, answered)
 
 
-def expected(s, rows, watermark, before):
+def expected_answers(s, rows, watermark, before):
     """What the oracle says of rows (key, score, at, id) up to a watermark."""
-    mine = sorted((row[1:] for row in rows), key=lambda row: row[1:])
-    points = [point_of(score, id) if ranks(score) else None for score, _, id in mine]
-    times = [at for _, at, _ in mine]
+    ordered = sorted((row[1:] for row in rows), key=lambda row: row[1:])
+    points = [point_of(score, id) if ranks(score) else None for score, _, id in ordered]
+    times = [at for _, at, _ in ordered]
     until = max(before, max(times) + 1) if s.counted and s.drain else watermark
-    found = time_dominating(points, times, s.size, s.slide, s.k, s.offset)
+    windows = time_dominating(points, times, s.size, s.slide, s.k, s.offset)
     return [
-        Answer(one.start, one.end, tuple((score, mine[at][2]) for score, at in one.rows))
-        for one in found
-        if one.end <= until and (one.end - s.offset) // s.slide >= s.begins
+        Answer(
+            window.start, window.end, tuple((score, ordered[at][2]) for score, at in window.rows)
+        )
+        for window in windows
+        if window.end <= until and (window.end - s.offset) // s.slide >= s.first_full_window
     ], until
 
 
@@ -114,17 +118,30 @@ def test_shards_answer_any_stream_exactly(block):
     for seed in range(block * 400, block * 400 + 400):
         s = any_stream(seed)
         s.changes = False
-        spec = ShardSpec(("shard",), s.axis, s.grid, s.k, WIDTH, Cut.count, TYPES, s.begins)
-        cut, told = Cut(s), []
+        spec = ShardSpec(
+            ("shard",),
+            s.axis,
+            s.grid,
+            s.k,
+            WIDTH,
+            ShardedAggregation.count,
+            TYPES,
+            s.first_full_window,
+        )
+        aggregation, answers = ShardedAggregation(s), []
 
-        def summed(new, told=told, k=s.k):
+        def summed(new, answers=answers, k=s.k):
             rows = sorted((row[1:] for row in new), key=lambda row: row[0])
-            told += CountSums(k).answers(iter(rows))
+            answers += CountSums(k).answers(iter(rows))
 
-        watermark, before = play(s, cut, spec, summed)
-        wanted, _ = expected(s, cut.admitted, watermark, before) if cut.admitted else ([], 0)
-        assert [answer(row, s) for row in told] == wanted, f"any_stream({seed})"
-        assert all(row[4] == names(row[3]) for row in told)
+        watermark, before = play(s, aggregation, spec, summed)
+        expected, _ = (
+            expected_answers(s, aggregation.admitted, watermark, before)
+            if aggregation.admitted
+            else ([], 0)
+        )
+        assert [answer(row, s) for row in answers] == expected, f"any_stream({seed})"
+        assert all(row[4] == names(row[3]) for row in answers)
 
 
 @pytest.mark.parametrize("block", range(2))
@@ -137,21 +154,23 @@ def test_keys_answer_any_stream_exactly(block):
         dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
         query = TopKDominating(s.k, dimensions, window, "changes" if s.changes else "all")
         spec = PointsSpec(("key",), s.axis, s.grid, query, "auto", TYPES)
-        collected, told = Collected(s), defaultdict(list)
+        aggregation, answers = KeyedAggregation(s), defaultdict(list)
 
-        def sorted_out(new, told=told):
+        def sorted_out(new, answers=answers):
             for row in new:
-                told[row[0]].append(row)
+                answers[row[0]].append(row)
 
-        watermark, before = play(s, collected, spec, sorted_out)
-        for key in {row[0] for row in collected.admitted}:
-            own = [row for row in collected.admitted if row[0] == key]
-            wanted, until = expected(s, own, watermark, before)
+        watermark, before = play(s, aggregation, spec, sorted_out)
+        for key in {row[0] for row in aggregation.admitted}:
+            key_rows = [row for row in aggregation.admitted if row[0] == key]
+            expected, until = expected_answers(s, key_rows, watermark, before)
             if s.changes:
-                found = [report(row, s) for row in told[key]]
-                assert found == changes(wanted, s.slide, until), f"any_stream({seed})"
+                reports = [report(row, s) for row in answers[key]]
+                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
             else:
-                assert [answer(row[1:], s) for row in told[key]] == wanted, f"any_stream({seed})"
+                assert [answer(row[1:], s) for row in answers[key]] == expected, (
+                    f"any_stream({seed})"
+                )
 
 
 def test_state_of_another_release_is_refused():
@@ -168,10 +187,10 @@ def test_state_of_another_release_is_refused():
 def test_a_worker_forgets_what_it_used_least_recently():
     from skyband.dominating.dominance_counts import index
 
-    one = index(np.zeros((8, 2)))
-    cache = EngineCache(2 * one.bytes, least=1)
+    indexed = index(np.zeros((8, 2)))
+    cache = EngineCache(2 * indexed.bytes, least=1)
     for name in (b"a", b"b", b"c"):
-        cache.keep(name, one, one.bytes)
+        cache.keep(name, indexed, indexed.bytes)
     assert list(cache) == [b"b", b"c"]
 
 

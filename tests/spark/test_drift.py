@@ -17,11 +17,11 @@ from skyband import TopK, Workload, last
 from skyband.errors import DataError, QueryError, SkybandError
 from skyband.spark import claim, top_k, top_k_dominating, top_k_incomplete, top_k_workload
 from tests.command_line import Runner
-from tests.spark import playing
+from tests.spark import samples
 
 pytestmark = pytest.mark.spark
 
-COLUMNS = f"{playing.ROWS}, list array<int>, tags map<string,string>, loose variant"
+COLUMNS = f"{samples.DDL}, list array<int>, tags map<string,string>, loose variant"
 TIMES = {"time": "ts", "window": "20 seconds", "slide": "10 seconds"}
 STREAMS = {"streams": ["a", "b"], "stream": "sector", "bounds": (-9, 9), "outside": "clip"}
 FAMILIES = ("top_k", "workload", "dominating", "incomplete", "totals")
@@ -43,7 +43,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 
 def scored(by: str) -> dict[str, dict[str, Any]]:
-    """What each family is asked if rows are ranked by an expression."""
+    """The options of each family if rows are ranked by an expression."""
     return {
         "top_k": {"by": by},
         "workload": {"workload": workload(first=by, second="price")},
@@ -57,15 +57,15 @@ def workload(**by: str) -> Workload:
     return Workload(dict.fromkeys(by, TopK(k=2, window=last(time="20 seconds"))), by)
 
 
-def asked(family: str, df: Any, **more: Any) -> DataFrame:
-    """A family's answer to the question that all are asked here, with what differs."""
+def family_leaders(family: str, df: Any, **more: Any) -> DataFrame:
+    """A family's answer to the query that all are tested with, with other options in ``more``."""
     if family == "workload":
         queries = more.pop("workload", workload(a="price"))
         return top_k_workload(df, queries, **{"time": "ts", "keep": "id", **more})
     if family == "dominating":
         dimensions = [("price", "min"), ("seq", "max")]
-        own = {"dimensions": dimensions, "keep": "id", "k": 2, **TIMES, **more}
-        return top_k_dominating(df, **own)
+        options = {"dimensions": dimensions, "keep": "id", "k": 2, **TIMES, **more}
+        return top_k_dominating(df, **options)
     if family == "incomplete":
         return top_k_incomplete(
             df, **{"id": "id", "value": "price", "k": 2, **STREAMS, **TIMES, **more}
@@ -86,7 +86,7 @@ def rows(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def stream(spark: SparkSession, tmp_path: Path) -> DataFrame:
-    return playing.stream(spark, playing.write(tmp_path / "rows", [playing.rows(1, 5)]))
+    return samples.stream(spark, samples.write(tmp_path / "rows", [samples.rows(1, 5)]))
 
 
 @pytest.fixture
@@ -102,8 +102,8 @@ def other_store(spark: SparkSession) -> Iterator[None]:
 def job(folder: Path, query: dict[str, Any], **more: Any) -> str:
     """A job file over rows that are there, which differs from a usual one in ``more``."""
     if not (folder / "rows").exists():
-        playing.write(folder / "rows", [playing.rows(1, 20)])
-    found = {
+        samples.write(folder / "rows", [samples.rows(1, 20)])
+    content = {
         "source": {"format": "parquet", "path": "rows"},
         "query": query,
         "sink": {"format": "parquet", "path": "out"},
@@ -111,7 +111,7 @@ def job(folder: Path, query: dict[str, Any], **more: Any) -> str:
         **more,
     }
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return str(file)
 
 
@@ -119,7 +119,7 @@ def job(folder: Path, query: dict[str, Any], **more: Any) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_another_state_store_is_refused(stream: DataFrame, family: str) -> None:
     with pytest.raises(QueryError, match=r"some.MemoryProvider.*RocksDB"):
-        asked(family, stream)
+        family_leaders(family, stream)
 
 
 # totals jobs did not look at the store, and failed once the stream had started
@@ -133,9 +133,9 @@ def test_a_job_on_another_state_store_is_refused(tmp_path: Path, run: Runner, fa
         assert not (tmp_path / "checkpoint").exists()
 
 
-# an unknown key was told as an id, a key that cannot be one as a column to leave out with keep=
+# an unknown key was reported as an id, a key that cannot be one as a column to drop with keep=
 @pytest.mark.parametrize(
-    ("key", "kind", "told"),
+    ("key", "kind", "message"),
     [
         ("sectro", DataError, "key: there is no column 'sectro'"),
         (["sector", "sectro"], DataError, "key: there is no column 'sectro'"),
@@ -145,76 +145,76 @@ def test_a_job_on_another_state_store_is_refused(tmp_path: Path, run: Runner, fa
         ("loose", DataError, "key 'loose' is of type variant"),
     ],
 )
-def test_a_wrong_key_is_told_as_key(
-    rows: DataFrame, key: Any, kind: type[SkybandError], told: str
+def test_a_wrong_key_is_reported_as_key(
+    rows: DataFrame, key: Any, kind: type[SkybandError], message: str
 ) -> None:
     with pytest.raises(kind) as raised:
-        asked("totals", rows, key=key)
-    assert raised.value.found == told
+        family_leaders("totals", rows, key=key)
+    assert raised.value.found == message
     assert "id=" not in raised.value.fix
     assert "keep" not in f"{raised.value.expected} {raised.value.fix}"
 
 
-def test_a_job_with_a_wrong_key_is_told_it(tmp_path: Path, run: Runner) -> None:
+def test_a_job_reports_a_wrong_key(tmp_path: Path, run: Runner) -> None:
     ran = run("run", job(tmp_path, {**QUERIES["totals"], "key": "sectro"}))
     assert ran.code == 2
     assert "key: there is no column 'sectro'" in ran.err
 
 
-# ids were told to be left out with keep=, which top_k_incomplete does not have
+# errors advised to leave ids out with keep=, which top_k_incomplete does not have
 @pytest.mark.parametrize(
-    ("id", "told"),
+    ("id", "message"),
     [
         ("tags", "id 'tags' is of type map<string,string>"),
         ("loose", "id 'loose' is of type variant"),
         (None, "id was not given"),
     ],
 )
-def test_a_wrong_id_of_objects_is_told_as_id(rows: DataFrame, id: Any, told: str) -> None:
+def test_a_wrong_id_of_objects_is_reported_as_id(rows: DataFrame, id: Any, message: str) -> None:
     with pytest.raises((DataError, QueryError)) as raised:
-        asked("incomplete", rows, id=id)
-    assert raised.value.found == told
+        family_leaders("incomplete", rows, id=id)
+    assert raised.value.found == message
     assert "keep" not in f"{raised.value.expected} {raised.value.fix}"
 
 
-# a variant as id was told as a kept column, though it was not kept; a map was told as id
+# a variant as id was reported as a kept column, though it was not kept; a map as an id
 @pytest.mark.parametrize("family", ["top_k", "workload", "dominating"])
 @pytest.mark.parametrize("id", ["tags", "loose"])
-def test_an_id_that_does_not_sort_is_told_as_id(rows: DataFrame, family: str, id: str) -> None:
+def test_an_id_that_does_not_sort_is_reported_as_id(rows: DataFrame, family: str, id: str) -> None:
     with pytest.raises(DataError) as raised:
-        asked(family, rows, id=id)
+        family_leaders(family, rows, id=id)
     assert raised.value.found == f"id {id!r} cannot be sorted"
 
 
-# keys are checked for what Spark can tell apart; what is told apart itself was not
+# columns of keys were checked for whether Spark can compare them, those of deduplicate_by were not
 @pytest.mark.parametrize("family", FAMILIES)
 def test_columns_that_cannot_be_compared_do_not_deduplicate(rows: DataFrame, family: str) -> None:
     with pytest.raises(DataError, match=r"deduplicate_by 'tags' .*map<string,string>"):
-        asked(family, rows, deduplicate_by="tags")
+        family_leaders(family, rows, deduplicate_by="tags")
 
 
-# attributes were told as by=, which top_k_dominating does not have
+# attributes were reported as by=, which top_k_dominating does not have
 @pytest.mark.parametrize(
     ("name", "kind"), [("prise", QueryError), ("sector", DataError), (" ", QueryError)]
 )
 @pytest.mark.parametrize("first", [False, True])
-def test_a_wrong_attribute_is_told_as_a_dimension(
+def test_a_wrong_attribute_is_reported_as_a_dimension(
     rows: DataFrame, name: str, kind: type[SkybandError], first: bool
 ) -> None:
     dimensions = [("price", "min"), (name, "max")]
     with pytest.raises(kind) as raised:
-        asked("dominating", rows, dimensions=dimensions[::-1] if first else dimensions)
+        family_leaders("dominating", rows, dimensions=dimensions[::-1] if first else dimensions)
     assert raised.value.found.startswith("dimension")
     assert "by=" not in raised.value.fix
 
 
-# k was told with the name of its query, a score was not: which of a hundred is it?
-def test_a_wrong_score_of_a_workload_is_told_with_its_query(
+# a wrong k was reported with the name of its query, a wrong score was not
+def test_a_wrong_score_of_a_workload_is_reported_with_its_query(
     rows: DataFrame, tmp_path: Path, run: Runner
 ) -> None:
     for wrong, kind in (("prise", QueryError), ("sector", DataError)):
         with pytest.raises(kind, match=f"'second'.*'{wrong}'"):
-            asked("workload", rows, workload=workload(first="price", second=wrong))
+            family_leaders("workload", rows, workload=workload(first="price", second=wrong))
     queries = [
         {"name": name, "k": 1, "window": "20 seconds", "by": by}
         for name, by in (("first", "price"), ("second", "price + now()"))
@@ -227,22 +227,22 @@ def test_a_wrong_score_of_a_workload_is_told_with_its_query(
 
 # values of incomplete streams and scores of workloads were evaluated, and warned of, twice
 @pytest.mark.parametrize("family", FAMILIES)
-def test_what_could_stop_a_stream_is_told_once(rows: DataFrame, family: str) -> None:
-    with warnings.catch_warnings(record=True) as told:
+def test_what_could_stop_a_stream_is_reported_once(rows: DataFrame, family: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        asked(family, rows, **scored("price / seq")[family])
+        family_leaders(family, rows, **scored("price / seq")[family])
     hint = "price / seq stops the stream when seq is 0: write try_divide(price, seq)"
-    assert [str(warning.message) for warning in told] == [hint]
+    assert [str(warning.message) for warning in caught] == [hint]
 
 
 # a count evaluates its value as well as a sum does
-def test_what_could_stop_a_count_is_told(rows: DataFrame) -> None:
+def test_what_could_stop_a_count_is_reported(rows: DataFrame) -> None:
     with pytest.warns(UserWarning, match=r"write try_divide\(price, seq\)"):
-        asked("totals", rows, by="count(price / seq)")
+        family_leaders("totals", rows, by="count(price / seq)")
 
 
-# an aggregate without a key was told so by top_k; a job was asked "did you mean 'sin'?"
-def test_a_job_with_an_aggregate_is_told_of_key(tmp_path: Path, run: Runner) -> None:
+# top_k reported an aggregate without a key; a job answered "did you mean 'sin'?"
+def test_a_job_with_an_aggregate_is_pointed_to_key(tmp_path: Path, run: Runner) -> None:
     ran = run("run", job(tmp_path, {**QUERIES["top_k"], "by": "sum(price)"}))
     assert ran.code == 2
     assert "by is sum(price), an aggregate, without key" in " ".join(ran.err.split())
@@ -250,15 +250,15 @@ def test_a_job_with_an_aggregate_is_told_of_key(tmp_path: Path, run: Runner) -> 
 
 # the column of the streams was not looked at, and failed in Spark
 def test_columns_that_spark_confuses_are_refused_as_stream(spark: SparkSession) -> None:
-    twice = spark.createDataFrame([], f"{playing.ROWS}, SECTOR string")
+    twice = spark.createDataFrame([], f"{samples.DDL}, SECTOR string")
     with pytest.raises(DataError, match=r"2 columns 'sector'.*different names"):
-        asked("incomplete", twice)
+        family_leaders("incomplete", twice)
 
 
 # the manifest did not hold what value= was if there is a DataFrame per stream
 def test_a_checkpoint_knows_the_value_of_united_streams(stream: DataFrame, tmp_path: Path) -> None:
     def leaders(value: str) -> DataFrame:
-        return asked("incomplete", {"a": stream, "b": stream}, stream=None, value=value)
+        return family_leaders("incomplete", {"a": stream, "b": stream}, stream=None, value=value)
 
     checkpoint = tmp_path / "checkpoint"
     claim(leaders("price"), checkpoint)
@@ -279,17 +279,17 @@ def test_rows_set_aside_complete_no_windows(spark: SparkSession, family: str) ->
         del more["partition_by"]
     sound = [(None, seq, seq, "ab"[seq % 2], float(seq)) for seq in range(10)]
     beyond = (None, 1 << 50, 99, "a", 1.0)
-    found = asked(family, spark.createDataFrame([*sound, beyond], playing.ROWS), **more)
-    assert found.agg(F.max("window.end")).collect() == [(9,)]
+    leaders = family_leaders(family, spark.createDataFrame([*sound, beyond], samples.DDL), **more)
+    assert leaders.agg(F.max("window.end")).collect() == [(9,)]
 
 
-# jobs that have no query.by were told to change it
+# the error advised to change query.by, also in jobs that have none
 @pytest.mark.parametrize("family", ["top_k", "dominating", "incomplete", "totals"])
-def test_a_score_that_fails_is_told_where_it_is_written(
+def test_a_score_that_fails_is_reported_where_it_is_written(
     tmp_path: Path, run: Runner, family: str
 ) -> None:
     by = "1 / (seq - seq)"
-    query, place = {
+    query, option = {
         "top_k": ({"by": by}, "query.by"),
         "dominating": ({"dominating": {by: "min"}}, "query.dominating"),
         "incomplete": (
@@ -301,14 +301,14 @@ def test_a_score_that_fails_is_told_where_it_is_written(
     batch = {"trigger": "batch", "checkpoint": None}
     ran = run("run", job(tmp_path, {**QUERIES[family], **query}, **batch))
     assert ran.code == 2
-    told = " ".join(ran.err.split())
-    assert "the score divides by zero" in told
-    assert f"instead of a / b in {place}" in told
+    message = " ".join(ran.err.split())
+    assert "the score divides by zero" in message
+    assert f"instead of a / b in {option}" in message
 
 
-# where Spark tells nothing of columns, only top_k and dominating said so
+# where Spark refuses to name columns, only top_k and dominating reported it
 @pytest.mark.parametrize("family", [*FAMILIES, "count"])
-def test_a_pipeline_s_function_is_told_of(
+def test_a_pipeline_s_function_is_reported(
     rows: DataFrame, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     def refuse(df: DataFrame) -> None:
@@ -319,4 +319,4 @@ def test_a_pipeline_s_function_is_told_of(
         monkeypatch.setattr(type(rows), name, property(refuse))
     more = {"by": "count(price)"} if family == "count" else {}
     with pytest.raises(QueryError, match="in a pipeline's query function"):
-        asked("totals" if family == "count" else family, rows, **more)
+        family_leaders("totals" if family == "count" else family, rows, **more)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.spark.running import EXAMPLES, run
+from tests.spark.scripts import EXAMPLES, run_script
 
 pytestmark = pytest.mark.spark
 
-SAYS = {
+PATTERNS = {
     "batch_backfill.py": [
         r"batch:  1,320 rows",
         r"stream: 1,320 rows .* 4 files",
@@ -41,17 +41,17 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("name", SAYS)
+@pytest.mark.parametrize("name", PATTERNS)
 def test_an_example_runs_and_leaves_nothing(tmp_path: Path, name: str) -> None:
-    told = run(EXAMPLES / name, tmp_path)
-    for wanted in SAYS[name]:
-        assert re.search(wanted, told), told
+    output = run_script(EXAMPLES / name, tmp_path)
+    for pattern in PATTERNS[name]:
+        assert re.search(pattern, output), output
     left = [path.name for path in (tmp_path / "temporary").iterdir()]
     assert not [name for name in left if not name.startswith(("hsperf", "liblz4", "blockmgr"))]
 
 
 def test_every_example_is_listed_and_run() -> None:
     files = {path.relative_to(EXAMPLES).as_posix() for path in EXAMPLES.rglob("*.py")}
-    assert files == {*SAYS, "pipeline/run.py", "pipeline/transformations/leaders.py"}
+    assert files == {*PATTERNS, "pipeline/run.py", "pipeline/transformations/leaders.py"}
     listed = (EXAMPLES / "README.md").read_text()
-    assert [name for name in (*SAYS, "pipeline/run.py", "jobs/") if name not in listed] == []
+    assert [name for name in (*PATTERNS, "pipeline/run.py", "jobs/") if name not in listed] == []

@@ -1,5 +1,5 @@
 """CONTRIBUTING, followed: a sixth family is one folder and one line, a sink one entry of a table,
-a window kind one axis; each is planned, run, kept and asked for like the others."""
+a window kind one axis; each is planned, run, kept and requested like the others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skyband.spark.jobs.run import Run
 from skyband.spark.pipeline import answer
 from tests.spark.smallest.plan import FAMILY, SmallestOptions
 
-ASKED = {"k": 2, "smallest": "price", "time": "ts", "window": "10 seconds", "slide": "5 seconds"}
+OPTIONS = {"k": 2, "smallest": "price", "time": "ts", "window": "10 seconds", "slide": "5 seconds"}
 JOB = """
 source: {format: parquet, path: in}
 query: {k: 2, smallest: price, time: ts, window: 10 seconds, slide: 5 seconds}
@@ -50,13 +50,13 @@ def expected(rows):
     ends = range(5, 110, 5)
     inside = {end: [row for row in rows if end - 10 <= row[0] < end] for end in ends}
     return {
-        end: [price for _, price in sorted(some, key=lambda row: (row[1], -row[0]))[:2]]
-        for end, some in inside.items()
-        if some
+        end: [price for _, price in sorted(window_rows, key=lambda row: (row[1], -row[0]))[:2]]
+        for end, window_rows in inside.items()
+        if window_rows
     }
 
 
-def told(rows):
+def scores_by_window(rows):
     answers = {}
     for row in rows.orderBy("window", "rank").collect():
         answers.setdefault(int(row.window.end.timestamp()), []).append(int(row.score))
@@ -68,14 +68,14 @@ def rows_of(trades):
 
 
 def test_a_batch_is_answered(trades):
-    plan = FAMILY.resolve(trades, SmallestOptions(**ASKED))
-    assert told(answer(trades, plan)) == expected(rows_of(trades))
+    plan = FAMILY.resolve(trades, SmallestOptions(**OPTIONS))
+    assert scores_by_window(answer(trades, plan)) == expected(rows_of(trades))
 
 
 def test_its_checkpoint_belongs_to_it(spark, trades, tmp_path):
     trades.write.parquet(str(tmp_path / "in"))
     stream = spark.readStream.schema(trades.schema).parquet(str(tmp_path / "in"))
-    leaders = answer(stream, FAMILY.resolve(stream, SmallestOptions(**ASKED)))
+    leaders = answer(stream, FAMILY.resolve(stream, SmallestOptions(**OPTIONS)))
     claim(leaders, tmp_path / "checkpoint")
     assert family_of(leaders.schema["rank"].metadata["skyband"]) is FAMILY
 
@@ -92,7 +92,7 @@ def run_job(spark, trades, home, text=JOB):
 
 def test_a_job_is_run(spark, trades, tmp_path):
     run_job(spark, trades, tmp_path)
-    assert told(spark.read.parquet(str(tmp_path / "out"))) == expected(rows_of(trades))
+    assert scores_by_window(spark.read.parquet(str(tmp_path / "out"))) == expected(rows_of(trades))
 
 
 def lines_per_batch(job):

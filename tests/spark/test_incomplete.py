@@ -18,8 +18,8 @@ from skyband import IncompleteMonitor, TopKIncomplete, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k_incomplete
 from tests import oracle, oracle_incomplete
-from tests.spark import playing
-from tests.spark.playing import BASE, SECOND
+from tests.spark import samples
+from tests.spark.samples import BASE, SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
 COLUMNS = (
     "ts timestamp, seq bigint, plate string, number int, camera string, speed double, road string"
 )
-ASKED: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "k": 3,
     "streams": STREAMS,
     "id": "plate",
@@ -64,14 +64,14 @@ SPEEDS = [None, float("nan"), -0.0, 0.0, float("inf"), -8.0, 1.0, 2.0, 2.0, 3.0,
 def passages(seed: int, count: int, plates: int = 9) -> Rows:
     """Rows in order of time: equal times, repeated and odd values, a silent stretch."""
     chance = random.Random(seed)
-    at, found = BASE + chance.randrange(SECOND), []
+    at, rows = BASE + chance.randrange(SECOND), []
     for i in range(count):
         at += chance.choice([0, 0, 1, SECOND // 2, SECOND])
         if i == count // 2:
             at += 100 * SECOND
         number = chance.randrange(plates)
         speed = chance.choice(SPEEDS) if chance.random() < 0.5 else chance.random() * 9
-        found.append(
+        rows.append(
             {
                 "ts": at,
                 "seq": i,
@@ -82,7 +82,7 @@ def passages(seed: int, count: int, plates: int = 9) -> Rows:
                 "road": chance.choice(["a", "b", None]),
             }
         )
-    return found
+    return rows
 
 
 def write(path: Path, parts: list[Rows]) -> str:
@@ -97,87 +97,87 @@ def write(path: Path, parts: list[Rows]) -> str:
 
 def values(rows: Rows, id: str = "plate") -> list[tuple[Any, int, float | None]]:
     """Rows as the oracle takes them: objects, streams, values within their bounds."""
-    found = []
+    triples = []
     for row in rows:
         stream, speed = STREAMS.index(row["camera"]), row["speed"]
         if row[id] is None:
             speed = None
         if speed is not None and speed == speed:
             speed = min(max(speed / 2 + 0.0, LOW[stream]), HIGH[stream])
-        found.append((row[id], stream, speed))
-    return found
+        triples.append((row[id], stream, speed))
+    return triples
 
 
 def windows(rows: Rows, combine: Any = "sum") -> list[oracle.Answer]:
-    """What the oracle says of the windows asked for."""
+    """What the oracle says of these windows."""
     times = [row["ts"] for row in rows]
     return oracle_incomplete.time_incomplete(
         values(rows), times, 25 * SECOND, 10 * SECOND, 3, combine, LOW, offset=3 * SECOND
     )
 
 
-def expected(rows: Rows, key: str = "", combine: Any = "sum") -> list[tuple[Any, ...]]:
+def expected_rows(rows: Rows, key: str = "", combine: Any = "sum") -> list[tuple[Any, ...]]:
     """The same as rows: key, end, rank, score, plate."""
     answers: list[tuple[Any, ...]] = []
     for value in sorted({str(row[key]) for row in rows} if key else {""}):
-        own = [row for row in rows if not key or str(row[key]) == value]
-        answers += playing.ranked(windows(own, combine), *([value] if key else []))
+        key_rows = [row for row in rows if not key or str(row[key]) == value]
+        answers += samples.oracle_rows(windows(key_rows, combine), *([value] if key else []))
     return sorted(answers)
 
 
-def whole(found: list[Any], *keys: str, id: str = "plate") -> list[tuple[Any, ...]]:
+def result_rows(rows: list[Any], *keys: str, id: str = "plate") -> list[tuple[Any, ...]]:
     return sorted(
-        (*(str(row[key]) for key in keys), playing.place(row.window.end), row["rank"], row.score,
+        (*(str(row[key]) for key in keys), samples.position(row.window.end), row["rank"], row.score,
          row[id])
-        for row in found
+        for row in rows
     )  # fmt: skip
 
 
 def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     """Run a stream over what is there; returns what its sink holds."""
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
-    rows = reader.option("latestFirst", "false").parquet(source)
-    leaders = top_k_incomplete(rows, drain=str(home / "marks"), **{**ASKED, **more})
+    df = reader.option("latestFirst", "false").parquet(source)
+    leaders = top_k_incomplete(df, drain=str(home / "marks"), **{**OPTIONS, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
-def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
-    return spark.read.schema(COLUMNS).parquet(write(tmp_path / "rows", [found]))
+def frame(spark: SparkSession, rows: Rows, tmp_path: Path) -> DataFrame:
+    return spark.read.schema(COLUMNS).parquet(write(tmp_path / "rows", [rows]))
 
 
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
-    found = passages(3, 300)
-    rows = frame(spark, found, tmp_path)
-    assert whole(top_k_incomplete(rows, **ASKED).collect()) == expected(found)
-    leaders = top_k_incomplete(rows, **{**ASKED, "shards": 2}, partition_by="road", algorithm="sla")
+    rows = passages(3, 300)
+    df = frame(spark, rows, tmp_path)
+    assert result_rows(top_k_incomplete(df, **OPTIONS).collect()) == expected_rows(rows)
+    leaders = top_k_incomplete(df, **{**OPTIONS, "shards": 2}, partition_by="road", algorithm="sla")
     assert leaders.columns == ["window", "road", "rank", "score", "plate"]
-    assert whole(leaders.collect(), "road") == expected(found, "road")
+    assert result_rows(leaders.collect(), "road") == expected_rows(rows, "road")
     changed = top_k_incomplete(
-        rows, **{**ASKED, "shards": 1}, emit="changes", algorithm="recompute"
+        df, **{**OPTIONS, "shards": 1}, emit="changes", algorithm="recompute"
     )
-    told: dict[int, dict[str, Any]] = {}
+    reports: dict[int, dict[str, Any]] = {}
     for row in changed.collect():
         report = (row["rank"] or 0, row.previous_rank or 0)
-        told.setdefault(playing.place(row.window.end), {})[row.plate] = report
-    assert sorted(told.items()) == oracle.changes(windows(found), 10 * SECOND, 1 << 62)
+        reports.setdefault(samples.position(row.window.end), {})[row.plate] = report
+    assert sorted(reports.items()) == oracle.changes(windows(rows), 10 * SECOND, 1 << 62)
 
 
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    found = passages(5, 260)
-    parts = playing.split(found, 3, 5)
-    late = {**found[0], "plate": "late", "ts": found[0]["ts"] - 900 * SECOND}
+    rows = passages(5, 260)
+    parts = samples.split(rows, 3, 5)
+    late = {**rows[0], "plate": "late", "ts": rows[0]["ts"] - 900 * SECOND}
     source = write(tmp_path / "source", parts[:2])
-    first = whole(run(spark, tmp_path, source))
-    wanted = expected(found)
-    assert 0 < len(first) < len(wanted)
-    assert set(first) <= set(wanted)
+    first = result_rows(run(spark, tmp_path, source))
+    expected = expected_rows(rows)
+    assert 0 < len(first) < len(expected)
+    assert set(first) <= set(expected)
     write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
-    assert whole(run(spark, tmp_path, source)) == wanted
+    assert result_rows(run(spark, tmp_path, source)) == expected
     with pytest.raises(QueryError, match="combine was 'sum' and is now 'max'"):
         run(spark, tmp_path, source, combine="max")
 
@@ -185,26 +185,26 @@ def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
 def test_a_data_frame_per_stream_and_ids_of_several_columns(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    found = passages(7, 200)
-    rows = frame(spark, found, tmp_path)
-    apart = {name: rows.filter(F.col("camera") == name).drop("camera") for name in STREAMS}
-    asked = {**ASKED, "stream": None, "streams": None, "combine": "max"}
-    leaders = top_k_incomplete(apart, **asked)
-    assert whole(leaders.collect()) == expected(found, combine="max")
-    twice = top_k_incomplete(rows, **{**ASKED, "id": ["number", "plate"]})
-    named = [row for row in expected(found) if row[-1] is not None]
-    assert twice.columns == ["window", "rank", "score", "number", "plate"]
-    assert whole(twice.collect()) == named
+    rows = passages(7, 200)
+    df = frame(spark, rows, tmp_path)
+    frames = {name: df.filter(F.col("camera") == name).drop("camera") for name in STREAMS}
+    options = {**OPTIONS, "stream": None, "streams": None, "combine": "max"}
+    leaders = top_k_incomplete(frames, **options)
+    assert result_rows(leaders.collect()) == expected_rows(rows, combine="max")
+    two_columns = top_k_incomplete(df, **{**OPTIONS, "id": ["number", "plate"]})
+    named = [row for row in expected_rows(rows) if row[-1] is not None]
+    assert two_columns.columns == ["window", "rank", "score", "number", "plate"]
+    assert result_rows(two_columns.collect()) == named
 
 
 def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> None:
-    found = passages(4, 130)
-    rows = frame(spark, found, tmp_path)
-    leaders = top_k_incomplete(rows, **{**ASKED, **COUNTED, "id": "number"}, full=True)
-    wanted = oracle_incomplete.count_incomplete(
-        values(found, "number"), 37, 10, 3, "sum", LOW, full=True
+    rows = passages(4, 130)
+    df = frame(spark, rows, tmp_path)
+    leaders = top_k_incomplete(df, **{**OPTIONS, **COUNTED, "id": "number"}, full=True)
+    answers = oracle_incomplete.count_incomplete(
+        values(rows, "number"), 37, 10, 3, "sum", LOW, full=True
     )
-    assert whole(leaders.collect(), id="number") == sorted(playing.ranked(wanted))
+    assert result_rows(leaders.collect(), id="number") == sorted(samples.oracle_rows(answers))
 
 
 def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSession) -> None:
@@ -213,30 +213,30 @@ def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSe
     value = number * 7919 % 1_000_003 / 1_000_003
     object = np.where(number % 4 == 0, 7, number)
     n = F.col("id")
-    rows = spark.range(count).select(
+    df = spark.range(count).select(
         F.timestamp_micros(F.lit(BASE) + n).alias("ts"),
         F.when(n % 4 == 0, 7).otherwise(n).cast("string").alias("plate"),
         F.concat(F.lit("s"), n % 3).alias("camera"),
         (n * 7919 % 1_000_003 / 1_000_003.0).alias("speed"),
     )
     leaders = top_k_incomplete(
-        rows, k=5, id="plate", stream="camera", streams=["s0", "s1", "s2"], value="speed",
+        df, k=5, id="plate", stream="camera", streams=["s0", "s1", "s2"], value="speed",
         time="ts", window=f"{2 * slide} microseconds", slide=f"{slide} microseconds",
     )  # fmt: skip
     window = last(time=2 * slide, slide=slide)
     monitor = IncompleteMonitor(TopKIncomplete(5, ["s0", "s1", "s2"], window), "recompute")
     monitor.push(object, number % 3, value, times=BASE + number)
-    wanted = [
+    expected = [
         (ranked.end, rank, score, str(id))
         for ranked in monitor.finish()
         for rank, (score, id) in enumerate(zip(ranked.score, ranked.id, strict=True), start=1)
     ]
-    assert len(wanted) == 25
-    assert whole(leaders.collect()) == sorted(wanted)
+    assert len(expected) == 25
+    assert result_rows(leaders.collect()) == sorted(expected)
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"streams": None}, "streams were not given"),
         ({"streams": []}, "expected names of streams"),
@@ -263,28 +263,28 @@ def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSe
         ({**COUNTED, "full": True, "emit": "changes", "shards": 1}, "full=True with emit"),
     ],
 )
-def test_wrong_arguments_are_told_before_anything_runs(
-    spark: SparkSession, more: dict[str, Any], told: str
+def test_wrong_arguments_are_reported_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], message: str
 ) -> None:
-    rows = spark.createDataFrame([], COLUMNS)
-    with pytest.raises((QueryError, DataError), match=told):
-        top_k_incomplete(rows, **{**ASKED, **more})
+    df = spark.createDataFrame([], COLUMNS)
+    with pytest.raises((QueryError, DataError), match=message):
+        top_k_incomplete(df, **{**OPTIONS, **more})
 
 
 def test_data_frames_of_streams_must_fit_together(spark: SparkSession) -> None:
-    rows = spark.createDataFrame([], COLUMNS).drop("camera")
-    asked = {**ASKED, "stream": None}
-    other = rows.withColumn("plate", F.col("plate").cast("int"))
-    for frames, more, told in (
-        ({"north": rows, "south": rows}, {}, "DataFrames of north, south"),
-        (dict.fromkeys(STREAMS, rows), {"stream": "camera"}, "stream is 'camera' with a DataFrame"),
-        ({**dict.fromkeys(STREAMS, rows), "west": other}, {}, "'plate' of stream 'west' is int"),
-        ({**dict.fromkeys(STREAMS, rows), "west": rows.drop("speed")}, {}, "stream 'west': value"),
+    df = spark.createDataFrame([], COLUMNS).drop("camera")
+    options = {**OPTIONS, "stream": None}
+    other = df.withColumn("plate", F.col("plate").cast("int"))
+    for frames, more, message in (
+        ({"north": df, "south": df}, {}, "DataFrames of north, south"),
+        (dict.fromkeys(STREAMS, df), {"stream": "camera"}, "stream is 'camera' with a DataFrame"),
+        ({**dict.fromkeys(STREAMS, df), "west": other}, {}, "'plate' of stream 'west' is int"),
+        ({**dict.fromkeys(STREAMS, df), "west": df.drop("speed")}, {}, "stream 'west': value"),
         (dict.fromkeys(STREAMS, "rows"), {}, "stream 'north' is str"),
     ):
-        with pytest.raises((QueryError, DataError), match=told):
-            top_k_incomplete(frames, **{**asked, **more})
+        with pytest.raises((QueryError, DataError), match=message):
+            top_k_incomplete(frames, **{**options, **more})
     with pytest.raises(QueryError, match="df is list"):
-        top_k_incomplete([rows], **ASKED)  # type: ignore[arg-type]
-    found = top_k_incomplete(dict.fromkeys(STREAMS, rows), **asked)
-    assert found.columns == ["window", "rank", "score", "plate"]
+        top_k_incomplete([df], **OPTIONS)  # type: ignore[arg-type]
+    leaders = top_k_incomplete(dict.fromkeys(STREAMS, df), **options)
+    assert leaders.columns == ["window", "rank", "score", "plate"]

@@ -48,31 +48,31 @@ def test_files_are_ranked_as_by_the_local_engine(
     columns = {"key": key, "place": place, "row": np.arange(count), "object": object}
     columns |= {"value": value, "stream": stream}
     pq.write_table(pa.table(columns), tmp_path / "rows.parquet")
-    last_ones = np.append(np.flatnonzero(np.diff(key)), count - 1)
-    ends = {name: column[last_ones] for name, column in columns.items()}
-    ends |= {"row": np.full(len(last_ones), 1 << 62), "value": np.full(len(last_ones), np.nan)}
+    last_rows = np.append(np.flatnonzero(np.diff(key)), count - 1)
+    ends = {name: column[last_rows] for name, column in columns.items()}
+    ends |= {"row": np.full(len(last_rows), 1 << 62), "value": np.full(len(last_rows), np.nan)}
     pq.write_table(pa.table(ends), tmp_path / "ends.parquet")
     staged = Staged(tmp_path / "rows.parquet", tmp_path / "ends.parquet" if timed else None, False)
-    found: dict[tuple[int, int], Any] = {}
+    on_spark: dict[tuple[int, int], Any] = {}
     ranking = IncompleteFile(query, "auto", keys > 1)
     answers = ranked_windows(spark, staged, ranking, tmp_path / "out")
     for owner, ranked in answers:
-        for one, window in zip(owner.tolist(), ranked, strict=True):
+        for number, window in zip(owner.tolist(), ranked, strict=True):
             if len(window.id):
                 rows = zip(window.rank, window.score, window.id, strict=True)
-                found[one, window.end] = sorted(tuple(map(float, row)) for row in rows)
-    wanted: dict[tuple[int, int], Any] = {}
-    for one in range(keys):
-        own = key == one
+                on_spark[number, window.end] = sorted(tuple(map(float, row)) for row in rows)
+    locally: dict[tuple[int, int], Any] = {}
+    for number in range(keys):
+        of_key = key == number
         monitor = IncompleteMonitor(query)
-        more = {} if timed else {"times": place[own]}
+        times = {} if timed else {"times": place[of_key]}
         parts = [
-            monitor.push(object[own], stream[own], value[own], **more),
+            monitor.push(object[of_key], stream[of_key], value[of_key], **times),
             *([] if timed else [monitor.finish()]),
         ]
         for ranked in parts:
             for window in ranked:
                 if len(window.id):
                     rows = zip(window.rank, window.score, window.id, strict=True)
-                    wanted[one, window.end] = sorted(tuple(map(float, row)) for row in rows)
-    assert found == wanted
+                    locally[number, window.end] = sorted(tuple(map(float, row)) for row in rows)
+    assert on_spark == locally

@@ -1,4 +1,4 @@
-"""Job files: what they may say, what is refused, and how a run is told; without Spark."""
+"""Job files: what they may say, what is refused, and how a run is reported; without Spark."""
 
 from __future__ import annotations
 
@@ -179,11 +179,11 @@ WRONG: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("job", "told"), WRONG)
-def test_what_is_refused(write: Any, job: Any, told: str) -> None:
+@pytest.mark.parametrize(("job", "message"), WRONG)
+def test_what_is_refused(write: Any, job: Any, message: str) -> None:
     with pytest.raises(SkybandError) as caught:
         load(write(job))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "job.yaml" in str(caught.value)
 
 
@@ -221,25 +221,25 @@ def test_the_examples_are_sound(name: str, tmp_path: Path) -> None:
 
 def test_a_directory_per_batch_replaces_itself(write: Any) -> None:
     """The same batch, run twice, names the same directory."""
-    told: list[Any] = []
+    calls: list[Any] = []
 
     class Rows:
         def __getattr__(self, name: str) -> Any:
             if name == "write":
                 return self
-            return lambda *words, **options: told.append((name, words, options)) or self
+            return lambda *arguments, **options: calls.append((name, arguments, options)) or self
 
     job = load(write(changed("sink", {"format": "files", "path": "o", "options": {"x": True}})))
     write_batch = directory_per_batch(job)
     for _ in range(2):
         write_batch(Rows(), 7)  # type: ignore[arg-type]
-    assert told[:4] == told[4:]
-    assert told[:3] == [
+    assert calls[:4] == calls[4:]
+    assert calls[:3] == [
         ("format", ("parquet",), {}),
         ("options", (), {"x": "true"}),
         ("mode", ("overwrite",), {}),
     ]
-    assert told[3][1] == (f"{job.place('o')}/batch=7",)
+    assert calls[3][1] == (f"{job.place('o')}/batch=7",)
 
 
 # ---------------------------------------------------------------- how a run is doing
@@ -259,7 +259,7 @@ def report(number: int, **others: Any) -> StreamingQueryProgress:
         for rank in (1, 2)
         for sector in ("Energy", "Health")
     ]
-    found = {
+    fields = {
         "id": "5d3b2c1e-0000-4000-8000-000000000000",
         "runId": "5d3b2c1e-0000-4000-8000-000000000001",
         "name": None,
@@ -297,7 +297,7 @@ def report(number: int, **others: Any) -> StreamingQueryProgress:
             BOARD: {"leaders": json.dumps(leaders), "ranked": 8, "windows": 4},
         },
     }  # fmt: skip
-    return StreamingQueryProgress.fromJson({**found, **others})
+    return StreamingQueryProgress.fromJson({**fields, **others})
 
 
 def test_a_batch_is_read_from_its_report() -> None:
@@ -363,10 +363,10 @@ def progress() -> Progress:
     return progress
 
 
-def drawn(thing: Any, height: int = 40) -> str:
+def drawn(renderable: Any, height: int = 40) -> str:
     console = Console(width=100, height=height, color_system=None, highlight=False)
     with console.capture() as capture:
-        console.print(thing)
+        console.print(renderable)
     return capture.get()
 
 
@@ -428,7 +428,7 @@ def test_a_line_for_each_batch(progress: Progress, capsys: pytest.CaptureFixture
     assert capsys.readouterr().err == ""
 
 
-def test_words() -> None:
+def test_texts_of_the_live_view() -> None:
     batch = Batch(1, watermark=datetime(1970, 1, 1, 0, 0, 5, tzinfo=UTC))
     assert live_view.watermark(batch, {"windows": "sequence"}, clock()) == "row 5,000"
     assert live_view.watermark(Batch(1), QUERY, clock()) == "none yet"
@@ -454,11 +454,11 @@ class Work:
 
 def test_summaries(write: Any, progress: Progress, tmp_path: Path) -> None:
     job = load(write(JOB))
-    told = summary(job, Work(progress), stopped=False)
-    assert told[0] == "rows        3,000 read in 1 batch"
-    assert f"results     {tmp_path / 'out'}" in told
-    assert told[-2].startswith("to go on    skyband run")
-    assert "drain: true" in told[-1]
+    lines = summary(job, Work(progress), stopped=False)
+    assert lines[0] == "rows        3,000 read in 1 batch"
+    assert f"results     {tmp_path / 'out'}" in lines
+    assert lines[-2].startswith("to go on    skyband run")
+    assert "drain: true" in lines[-1]
     assert "goes on from here" in summary(job, Work(progress), stopped=True)[-1]
     assert "drained" in summary(job, Work(progress, drained=True), stopped=False)[-1]
     assert summary(job, Work(Progress()), stopped=True)[0] == "rows        none were read"
@@ -474,7 +474,7 @@ def test_summaries(write: Any, progress: Progress, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("spark_message", "message"),
     [
         ("[DIVIDE_BY_ZERO] Division by zero.", "write try_divide(a, b)"),
         ("[CAST_INVALID_INPUT] The value 'x'", "write try_cast(x AS double)"),
@@ -493,14 +493,14 @@ def test_summaries(write: Any, progress: Progress, tmp_path: Path) -> None:
         ("", "the query stopped"),
     ],
 )
-def test_failures_are_reworded(said: str, told: str) -> None:
+def test_failures_are_reworded(spark_message: str, message: str) -> None:
     prefix = "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: "
-    for text in (said, f"{prefix}{said}"):
+    for text in (spark_message, f"{prefix}{spark_message}"):
         error = failures.reworded(StreamingQueryException(text), Path("spark.log"))
-        assert told in str(error)
+        assert message in str(error)
         assert "spark.log" in str(error)
         assert "STREAM_FAILED" not in str(error)
-    assert "words" not in str(failures.reworded(StreamingQueryException(said), None))
+    assert "words" not in str(failures.reworded(StreamingQueryException(spark_message), None))
 
 
 def test_jobs_are_plain_values(write: Any) -> None:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 SLIDE = 4 * SECOND
 FOREVER = 1 << 62
-Told = tuple[Any, ...]
+ResultRow = tuple[Any, ...]
 
 
 @pytest.mark.parametrize("kind", make.KINDS)
@@ -33,13 +33,13 @@ def test_a_stream_goes_on_from_an_old_checkpoint(
     make.start(spark, kind, tmp_path, after).awaitTermination()
     assert before
     assert after
-    assert sorted(told(before + after), key=repr) == sorted(WANTED[kind](), key=repr)
+    assert sorted(result_rows(before + after), key=repr) == sorted(EXPECTED[kind](), key=repr)
 
 
-def told(answers: list[dict[str, Any]]) -> list[Told]:
+def result_rows(answers: list[dict[str, Any]]) -> list[ResultRow]:
     """Result rows as (query, key, end, rank, previous rank, score, who); changes have no score.
 
-    Of rows that carry more than their id, all of it is told.
+    Rows that keep more columns than their id have all of them in its place.
     """
     return [
         (
@@ -57,25 +57,27 @@ def told(answers: list[dict[str, Any]]) -> list[Told]:
     ]
 
 
-def ranked(windows: list[Any], query: str | None = None, key: str | None = None) -> list[Told]:
-    """Whole rankings of the oracle as :func:`told` has them; ids become all that rows carry."""
+def oracle_rows(
+    windows: list[Any], query: str | None = None, key: str | None = None
+) -> list[ResultRow]:
+    """Whole rankings of the oracle as :func:`result_rows` has them; ids become the kept columns."""
     return [
-        (query, key, window.end, rank, None, score, carried(id))
+        (query, key, window.end, rank, None, score, kept_columns(id))
         for window in windows
         for rank, (score, id) in enumerate(window.rows, start=1)
     ]
 
 
-def changed(windows: list[Any]) -> list[Told]:
+def oracle_changes(windows: list[Any]) -> list[ResultRow]:
     """Changes between the windows of the oracle."""
     return [
-        (None, None, end, rank or None, was or None, None, carried(id))
+        (None, None, end, rank or None, previous or None, None, kept_columns(id))
         for end, ranks in oracle.changes(windows, SLIDE, FOREVER)
-        for id, (rank, was) in ranks.items()
+        for id, (rank, previous) in ranks.items()
     ]
 
 
-def carried(id: Any) -> Any:
+def kept_columns(id: Any) -> Any:
     row = BY_ID.get(id)
     return id if row is None else (id, row["name"], row["ts"])
 
@@ -99,37 +101,37 @@ def windows(rows: make.Rows, size: int) -> list[Any]:
     )
 
 
-def top_k() -> list[Told]:
-    return [one for key, rows in by_key() for one in ranked(windows(rows, 3 * SLIDE), key=key)]
+def top_k() -> list[ResultRow]:
+    return [row for key, rows in by_key() for row in oracle_rows(windows(rows, 3 * SLIDE), key=key)]
 
 
-def sequence() -> list[Told]:
-    return ranked(oracle.count_windows(column("price"), 17, 5, 3, column("id")))
+def sequence() -> list[ResultRow]:
+    return oracle_rows(oracle.count_windows(column("price"), 17, 5, 3, column("id")))
 
 
-def arrival() -> list[Told]:
+def arrival() -> list[ResultRow]:
     """Rows of a key arrive by time, and by id where times are equal."""
     return [
-        one
+        row
         for key, rows in by_key()
-        for one in ranked(
+        for row in oracle_rows(
             oracle.count_windows(column("price", rows), 8, 3, 2, column("id", rows)), key=key
         )
     ]
 
 
-def workload() -> list[Told]:
+def workload() -> list[ResultRow]:
     scores = {"wide": column("price"), "uneven": [a and -a for a in column("amount")]}
-    found = []
+    rows = []
     for name, query in make.WORKLOAD.queries.items():
         window: Any = query.window
         shape = (window.size, window.slide, query.k, window.offset)
         answers = oracle.time_windows(scores[name], column("ts"), *shape, column("id"))
-        found += ranked(answers, query=name)
-    return found
+        rows += oracle_rows(answers, query=name)
+    return rows
 
 
-def dominating(rows: make.Rows, size: int, key: str | None = None) -> list[Told]:
+def dominating(rows: make.Rows, size: int, key: str | None = None) -> list[ResultRow]:
     points = [
         None
         if row["price"] is None or math.isnan(row["price"]) or row["amount"] is None
@@ -139,14 +141,16 @@ def dominating(rows: make.Rows, size: int, key: str | None = None) -> list[Told]
     answers = oracle.time_dominating(points, column("ts", rows), size, SLIDE, 3)
     ids = column("id", rows)  # which ascend, as places do
     named = [
-        oracle.Answer(one.start, one.end, tuple((score, ids[at]) for score, at in one.rows))
-        for one in answers
+        oracle.Answer(
+            window.start, window.end, tuple((score, ids[at]) for score, at in window.rows)
+        )
+        for window in answers
     ]
-    return ranked(named, key=key)
+    return oracle_rows(named, key=key)
 
 
-def dominating_by_key() -> list[Told]:
-    return [one for key, rows in by_key() for one in dominating(rows, 3 * SLIDE, key)]
+def dominating_by_key() -> list[ResultRow]:
+    return [row for key, rows in by_key() for row in dominating(rows, 3 * SLIDE, key)]
 
 
 def objects(id: str) -> list[Any]:
@@ -160,17 +164,19 @@ def totals(by: str, values: list[Any]) -> list[Any]:
     return oracle_totals.time_totals(column("name"), values, column("ts"), *shape)
 
 
-WANTED = {
+EXPECTED = {
     "top_k": top_k,
-    "changes": lambda: changed(windows(ROWS, 11 * SECOND)),
+    "changes": lambda: oracle_changes(windows(ROWS, 11 * SECOND)),
     "sequence": sequence,
     "arrival": arrival,
     "workload": workload,
     "dominating": lambda: dominating(ROWS, 11 * SECOND),
     "dominating_by_key": dominating_by_key,
-    "incomplete": lambda: ranked(objects("plate")),
-    "incomplete_changes": lambda: [(*one[:-1], one[-1][0]) for one in changed(objects("id"))],
-    "totals": lambda: ranked(totals("sum", column("amount"))),
-    "totals_changes": lambda: changed(totals("count", [1.0] * len(ROWS))),
+    "incomplete": lambda: oracle_rows(objects("plate")),
+    "incomplete_changes": lambda: [
+        (*row[:-1], row[-1][0]) for row in oracle_changes(objects("id"))
+    ],
+    "totals": lambda: oracle_rows(totals("sum", column("amount"))),
+    "totals_changes": lambda: oracle_changes(totals("count", [1.0] * len(ROWS))),
 }
-"""What all rows come to, by the kind of state."""
+"""The answers over all rows, by the kind of state."""

@@ -10,8 +10,8 @@ import pyarrow.dataset as ds
 import pytest
 
 from tests import oracle
-from tests.spark.playing import SECOND
-from tests.spark.running import EXAMPLES, run
+from tests.spark.samples import SECOND
+from tests.spark.scripts import EXAMPLES, run_script
 
 pytestmark = pytest.mark.spark
 
@@ -42,22 +42,22 @@ def test_a_pipeline_keeps_a_stream_and_a_batch_of_leaders(tmp_path: Path) -> Non
     mistaken = tmp_path / "project" / "transformations" / "mistaken.py"
     mistaken.parent.mkdir(parents=True)
     mistaken.write_text(MISTAKE)
-    told = run(EXAMPLES / "pipeline" / "run.py", tmp_path, str(tmp_path))
-    assert told.count("Run is COMPLETED.") == 2
+    output = run_script(EXAMPLES / "pipeline" / "run.py", tmp_path, str(tmp_path))
+    assert output.count("Run is COMPLETED.") == 2
     assert "return it from the function" in (tmp_path / "project" / "refused").read_text()
 
     trades = read(tmp_path / "project" / "trades")
     newest = max(row["ts"] for row in trades)
     closed = newest // (10 * SECOND) * 10 * SECOND - 5 * SECOND  # the delay
-    found = read(tmp_path / "tables" / "biggest_trades")
-    assert ranked(found) == expected(trades, 3, 10 * SECOND, closed)
+    table = read(tmp_path / "tables" / "biggest_trades")
+    assert ranked(table) == expected(trades, 3, 10 * SECOND, closed)
 
-    found = read(tmp_path / "tables" / "best_of_sector")
-    assert len({row["sector"] for row in found}) > 5
+    table = read(tmp_path / "tables" / "best_of_sector")
+    assert len({row["sector"] for row in table}) > 5
     for sector in {row["sector"] for row in trades}:
-        own = [row for row in trades if row["sector"] == sector]
-        leaders = [row for row in found if row["sector"] == sector]
-        assert ranked(leaders) == expected(own, 1, 30 * SECOND, None)
+        sector_trades = [row for row in trades if row["sector"] == sector]
+        leaders = [row for row in table if row["sector"] == sector]
+        assert ranked(leaders) == expected(sector_trades, 1, 30 * SECOND, None)
 
 
 def micros(moment: datetime) -> int:

@@ -86,7 +86,7 @@ def test_catching_up_over_any_jump(jump, emit_changes):
 
 
 class Scripted:
-    """A processor that sets timers as it is told, and notes what it was called with."""
+    """A processor that sets the timers it is given, and notes what it was called with."""
 
     def __init__(self, at_rows=(), at_timer=()):
         self.at_rows, self.at_timer, self.calls = at_rows, at_timer, []
@@ -244,14 +244,14 @@ def test_mutations_give_wrong_answers_in_catch_up_only(mutation):
     first = [(0, 1.0, 0, 0), (0, 9.0, 1000, 1), (1, 0.0, 5000, 2)]  # two panes at once
     behind = replace(steady, rows=[*first, (1, 0.0, 90_000, 3)], cuts=[3])  # six windows at once
     expected, *_ = play(behind)
-    found, *_ = play(behind, **change, rules=False)
-    assert expected != found
+    answers, *_ = play(behind, **change, rules=False)
+    assert expected != answers
 
 
-def test_a_processor_travels_to_workers():
+def test_a_processor_can_be_pickled_for_workers():
     stream = any_stream(5)
-    twin = pickle.loads(cloudpickle.dumps(WindowProcessor(stream.spec(CandidateSpec), 1)))
-    check(stream, processor=lambda spec, width: twin)
+    copy = pickle.loads(cloudpickle.dumps(WindowProcessor(stream.spec(CandidateSpec), 1)))
+    check(stream, processor=lambda spec, width: copy)
 
 
 def test_state_of_another_version_is_refused():

@@ -1,4 +1,4 @@
-"""Score text of job files, and hints about scores that would stop a stream."""
+"""Score text of job files, and suggestions for scores that would stop a stream."""
 
 from __future__ import annotations
 
@@ -137,10 +137,10 @@ def test_spark_evaluates_what_passes(spark: SparkSession) -> None:
         "SELECT 2.5D price, 4 volume, timestamp'2024-01-01' ts, '7' side, "
         "named_struct('bid', 1D, 'ask', 2D) quote, 3 `my col`, 1 `order`, 2 r, 5 `date`"
     )
-    tried = [safe_score(text, rows.columns) for text in SAFE if "[" not in text]
-    found = rows.select(*(F.expr(text) for text in tried)).first()
-    assert found is not None
-    assert found[0] == 10.0
+    expressions = [safe_score(text, rows.columns) for text in SAFE if "[" not in text]
+    values = rows.select(*(F.expr(text) for text in expressions)).first()
+    assert values is not None
+    assert values[0] == 10.0
 
 
 @pytest.mark.spark
@@ -150,7 +150,7 @@ def test_all_allowed_functions_exist_and_are_deterministic(spark: SparkSession) 
     assert spark.conf.get("spark.sql.reflect.allowList") == "^$"
 
 
-HINTS = {
+SUGGESTIONS = {
     "price / volume": "price / volume stops the stream when volume is 0: "
     "write try_divide(price, volume)",
     "a + b * c / (d - 1)": "b * c / (d - 1) stops the stream when d - 1 is 0: "
@@ -172,7 +172,7 @@ HINTS = {
     "cast(volume AS int)": "cast(volume AS int) stops the stream at a value that is no int: "
     "write try_cast(volume AS int)",
 }
-NO_HINTS = [
+NO_SUGGESTIONS = [
     "price * volume",
     "price / 2",
     "price / -2.5e3",
@@ -196,24 +196,28 @@ NO_HINTS = [
 ]
 
 
-@pytest.mark.parametrize("text", HINTS)
+@pytest.mark.parametrize("text", SUGGESTIONS)
 def test_what_would_stop_a_stream(text: str) -> None:
-    assert suggestion(text, ["volume"]) == HINTS[text]
+    assert suggestion(text, ["volume"]) == SUGGESTIONS[text]
 
 
-@pytest.mark.parametrize("text", NO_HINTS)
+@pytest.mark.parametrize("text", NO_SUGGESTIONS)
 def test_what_would_not(text: str) -> None:
     assert suggestion(text, ["Volume"]) is None
 
 
 @pytest.mark.spark
-def test_the_warning_points_at_the_line_that_asked(spark: SparkSession) -> None:
+def test_the_warning_points_at_the_line_of_the_call(spark: SparkSession) -> None:
     rows = spark.sql("SELECT timestamp_seconds(id) ts, id, double(id) price FROM range(3)")
-    asked = {"k": 1, "by": "price / id", "time": "ts", "window": "1 hour"}
-    with warnings.catch_warnings(record=True) as told:
+    options = {"k": 1, "by": "price / id", "time": "ts", "window": "1 hour"}
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         here = sys._getframe().f_lineno
-        top_k(rows, **asked)
-        rows.transform(top_k, **asked)
-    found = [(Path(w.filename).name, w.lineno) for w in told if "try_divide" in str(w.message)]
-    assert found == [("test_scores.py", here + 1), ("test_scores.py", here + 2)]
+        top_k(rows, **options)
+        rows.transform(top_k, **options)
+    places = [
+        (Path(warning.filename).name, warning.lineno)
+        for warning in caught
+        if "try_divide" in str(warning.message)
+    ]
+    assert places == [("test_scores.py", here + 1), ("test_scores.py", here + 2)]

@@ -17,17 +17,19 @@ def test_a_key_is_ranked_as_long_as_its_rows_are_among_the_last(spark: SparkSess
     scores = [float(i * 7 % 11) for i in range(len(keys))]
     rows = [(i, i, score, key) for i, (score, key) in enumerate(zip(scores, keys, strict=True))]
     df = spark.createDataFrame(rows, "seq bigint, id bigint, price double, key string")
-    found = top_k(
+    leaders = top_k(
         df, k=2, by="price", window=25, slide=10, sequence="seq", partition_by="key", keep="id"
     )
-    told = sorted((r.key, r.window.end, r["rank"], r.score, r.id) for r in found.collect())
+    answers = sorted((r.key, r.window.end, r["rank"], r.score, r.id) for r in leaders.collect())
     expected = []
     for key in "abc":
-        own = [i for i, other in enumerate(keys) if other == key]
-        for window in time_windows([scores[i] for i in own], own, 25, 10, 2, 0, own, len(keys)):
+        positions = [i for i, other in enumerate(keys) if other == key]
+        for window in time_windows(
+            [scores[i] for i in positions], positions, 25, 10, 2, 0, positions, len(keys)
+        ):
             expected += [
                 (key, window.end, rank, score, id)
                 for rank, (score, id) in enumerate(window.rows, start=1)
             ]
     assert {(key, end) for key, end, *_ in expected} >= {("a", 10), ("a", 20), ("c", 60)}
-    assert told == sorted(expected)
+    assert answers == sorted(expected)

@@ -36,7 +36,7 @@ def row_of(score, id, s):
     return id % 5, id // 5 % len(STREAMS), value
 
 
-class Spread(Aggregation):
+class ShardedAggregation(Aggregation):
     """Spark's part: the rows of closed panes by key and shard, sorted; hashes that collide."""
 
     def __init__(self, stream, shards, whole):
@@ -47,7 +47,7 @@ class Spread(Aggregation):
         return number if self.whole else f"object {number}"
 
     def closed(self):
-        s, found = self.stream, defaultdict(list)
+        s, by_shard = self.stream, defaultdict(list)
         for key, label, pane in list(self.groups):
             if label > self.watermark * s.per_ms:
                 continue
@@ -62,11 +62,11 @@ class Spread(Aggregation):
                 at, name, stream, value, hashed = columns or [[], [], [], [], []]
                 more = [] if self.whole else [hashed]
                 row = Row(key, part, label, pane, at, *more, name, stream, value)
-                found[key, part].append(row)
-        return found
+                by_shard[key, part].append(row)
+        return by_shard
 
 
-def asked(s):
+def random_query(s):
     """The query of a stream, its shards, and whether ids are whole numbers."""
     chance = random.Random(s.seed)
     shards = 1 if s.changes else chance.choice((1, 2, 3))
@@ -89,7 +89,7 @@ def asked(s):
 
 
 def spec_of(s, query, algorithm, whole, shards):
-    """What a processor is told of a query."""
+    """What a processor needs to know of a query."""
     options = {"error": 0} if algorithm == "likely" else None  # which makes it exact
     return ShardSpec(
         ("key_0", "shard"),
@@ -99,24 +99,26 @@ def spec_of(s, query, algorithm, whole, shards):
         (LongType(),) if whole else (StringType(),),
         ("stream", "value"),
         shards > 1,
-        s.begins,
+        s.first_full_window,
     )
 
 
-def expected(s, query, aggregation, key, watermark):
-    own = [row[1:] for row in aggregation.admitted if row[0] == key]
+def expected_answers(s, query, aggregation, key, watermark):
+    key_rows = [row[1:] for row in aggregation.admitted if row[0] == key]
     rows, times = [], []
-    for score, at, id in own:
+    for score, at, id in key_rows:
         number, stream, value = row_of(score, id, s)
         rows.append((aggregation.name(number), stream, value))
         times.append(at)
     repeats = "sum" if query.most > 1 else "max"
     low = query.low.tolist()
-    found = time_incomplete(
+    answers = time_incomplete(
         rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.offset
     )
     return [
-        one for one in found if one.end <= watermark and (one.end - s.offset) // s.slide >= s.begins
+        answer
+        for answer in answers
+        if answer.end <= watermark and (answer.end - s.offset) // s.slide >= s.first_full_window
     ]
 
 
@@ -125,29 +127,29 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
     for seed in range(block * 200, block * 200 + 200):
         s = any_stream(seed)
         s.drain = s.drain and not s.counted  # a shard does not know which rows others have
-        s.full = s.full and not s.changes  # what changed is told from the first window on
-        query, shards, whole, algorithm = asked(s)
+        s.full = s.full and not s.changes  # changes are reported from the first window on
+        query, shards, whole, algorithm = random_query(s)
         monkeypatch.setattr(shard, "_PUSHED_ROWS", random.Random(seed).choice((1, 10, 1000)))
         monkeypatch.setattr(shard, "_FAR", random.Random(seed).choice((0, 9, 1 << 30)))
         spec = spec_of(s, query, algorithm, whole, shards)
-        spread, told = Spread(s, shards, whole), defaultdict(dict)
+        aggregation, answers_by_key = ShardedAggregation(s, shards, whole), defaultdict(dict)
 
-        def merged(new, told=told, k=s.k, alone=shards == 1):
+        def merged(new, answers_by_key=answers_by_key, k=s.k, alone=shards == 1):
             windows = defaultdict(list)
             for row in new:
                 windows[row[0], row[2]].append(row[3:])
             for (key, window), parts in windows.items():
-                assert window not in told[key], "each window is answered in one batch"
+                assert window not in answers_by_key[key], "each window is answered in one batch"
                 columns = [list(column) for column in zip(*parts, strict=True)]
-                told[key][window] = parts[0] if alone else best(k, columns)
+                answers_by_key[key][window] = parts[0] if alone else best(k, columns)
 
         def new(spec=spec):
             return WindowProcessor(spec, 2)
 
-        watermark, _ = play_batches(s, spread, new, spec.output, merged)
-        for key in {row[0] for row in spread.admitted}:
-            wanted = expected(s, query, spread, key, watermark)
-            found = sorted(told[key].items())
+        watermark, _ = play_batches(s, aggregation, new, spec.output, merged)
+        for key in {row[0] for row in aggregation.admitted}:
+            expected = expected_answers(s, query, aggregation, key, watermark)
+            ordered = sorted(answers_by_key[key].items())
             if s.changes:
                 reports = [
                     report(
@@ -159,41 +161,43 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
                         },
                         s,
                     )
-                    for window, row in found
+                    for window, row in ordered
                 ]
-                assert reports == changes(wanted, s.slide, watermark), f"any_stream({seed})"
+                assert reports == changes(expected, s.slide, watermark), f"any_stream({seed})"
                 continue
             answers = [
                 (s.offset + window * s.slide, tuple(zip(row[1], row[2], strict=True)))
-                for window, row in found
+                for window, row in ordered
             ]
-            assert answers == [(one.end, one.rows) for one in wanted], f"any_stream({seed})"
+            assert answers == [(answer.end, answer.rows) for answer in expected], (
+                f"any_stream({seed})"
+            )
 
 
 def test_approximate_answers_are_never_too_high():
     for seed in range(60):
         s = any_stream(seed)
         s.drain, s.changes, s.full = s.drain and not s.counted, False, False
-        query, shards, whole, _ = asked(s)
+        query, shards, whole, _ = random_query(s)
         spec = spec_of(s, query, "approximate", whole, shards)
-        spread, told = Spread(s, shards, whole), []
+        aggregation, rows = ShardedAggregation(s, shards, whole), []
 
         def new(spec=spec):
             return WindowProcessor(spec, 2)
 
-        watermark, _ = play_batches(s, spread, new, spec.output, told.extend)
+        watermark, _ = play_batches(s, aggregation, new, spec.output, rows.extend)
         scores = {}
-        for key in {row[0] for row in spread.admitted}:
-            everyone = replace(query, k=1 << 20)
-            for one in expected(s, everyone, spread, key, watermark):
-                scores |= {(key, one.end, id): score for score, id in one.rows}
-        for key, _, window, _, found, ids, *_ in told:
+        for key in {row[0] for row in aggregation.admitted}:
+            all_ranks = replace(query, k=1 << 20)
+            for answer in expected_answers(s, all_ranks, aggregation, key, watermark):
+                scores |= {(key, answer.end, id): score for score, id in answer.rows}
+        for key, _, window, _, row_scores, ids, *_ in rows:
             end = s.offset + window * s.slide
-            for score, id in zip(found, ids, strict=True):
+            for score, id in zip(row_scores, ids, strict=True):
                 assert score <= scores[key, end, id], f"any_stream({seed})"
 
 
-def test_numbers_tell_ids_apart_whose_hashes_are_equal():
+def test_ids_whose_hashes_are_equal_get_different_numbers():
     encoder = IdEncoder(False, 2)
     ids = [["a", "b", "a", "c"], [1, 1, 1, 2]]
     first = encoder.encode(ids, [7, 7, 7, 8]).tolist()
@@ -223,20 +227,26 @@ def test_state_of_another_release_is_refused():
 def test_batches_are_answered_pane_after_pane(monkeypatch):
     for seed in range(200):
         chance, s = random.Random(seed), any_stream(seed)
-        query, shards, whole, algorithm = asked(s)
+        query, shards, whole, algorithm = random_query(s)
         s.full = s.full and not s.changes
         spec = spec_of(s, query, algorithm, whole, shards)
         monkeypatch.setattr(shard, "_PUSHED_ROWS", chance.choice((0, 3, 1000)))
         monkeypatch.setattr(shard, "_FAR", chance.choice((0, 9, 1 << 30)))
-        spread = Spread(s, shards, whole)
-        spread.admitted, rows = s.rows, []
-        reached = (max(at for _, _, at, _ in s.rows) + 1) // s.slide
+        aggregation = ShardedAggregation(s, shards, whole)
+        aggregation.admitted, rows = s.rows, []
+        last_complete_window = (max(at for _, _, at, _ in s.rows) + 1) // s.slide
         for key, score, at, id in s.rows:
             number, stream, value = row_of(score, id, s)
             if ranks(value):
-                own = [at, *([] if whole else [number % 2]), spread.name(number), stream, value]
-                more = [reached] if s.counted else []
-                rows.append([KEYS[key], number % shards, s.pane(at), *own, *more])
+                fields = [
+                    at,
+                    *([] if whole else [number % 2]),
+                    aggregation.name(number),
+                    stream,
+                    value,
+                ]
+                more = [last_complete_window] if s.counted else []
+                rows.append([KEYS[key], number % shards, s.pane(at), *fields, *more])
         first = 4 if whole else 5
         rows.sort(key=lambda row: (repr(row[0]), *row[1:4], *row[first:]))
         if not rows:
@@ -246,24 +256,26 @@ def test_batches_are_answered_pane_after_pane(monkeypatch):
         keys = [StructField("key_0", DoubleType()), StructField("key_1", LongType())]
         schema = StructType([*keys, *spec.output])
         batches = table.to_batches(chance.choice((1, 3, 100)))
-        told = defaultdict(lambda: defaultdict(list))
+        answers_by_key = defaultdict(lambda: defaultdict(list))
         for answers in batch._answered(spec, schema, iter(batches)):
             for key, _, window, *row in zip(*(c.to_pylist() for c in answers.columns), strict=True):
-                told[repr(key)][window].append(row)
-        until = reached * s.slide if s.counted else 1 << 62
+                answers_by_key[repr(key)][window].append(row)
+        until = last_complete_window * s.slide if s.counted else 1 << 62
         for key in range(3):
-            wanted = expected(s, query, spread, key, until)
-            found = []
-            for window, parts in sorted(told[repr(KEYS[key])].items()):
+            expected = expected_answers(s, query, aggregation, key, until)
+            ordered = []
+            for window, parts in sorted(answers_by_key[repr(KEYS[key])].items()):
                 columns = [list(column) for column in zip(*parts, strict=True)]
                 row = parts[0] if shards == 1 else best(s.k, columns)
-                found.append((s.offset + window * s.slide, row))
+                ordered.append((s.offset + window * s.slide, row))
             if s.changes:
                 reports = [
                     (end, dict(zip(row[4], zip(row[2], row[3], strict=True), strict=True)))
-                    for end, row in found
+                    for end, row in ordered
                 ]
-                assert reports == changes(wanted, s.slide, until), f"any_stream({seed})"
+                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
             else:
-                answers = [(end, tuple(zip(row[1], row[2], strict=True))) for end, row in found]
-                assert answers == [(one.end, one.rows) for one in wanted], f"any_stream({seed})"
+                answers = [(end, tuple(zip(row[1], row[2], strict=True))) for end, row in ordered]
+                assert answers == [(answer.end, answer.rows) for answer in expected], (
+                    f"any_stream({seed})"
+                )

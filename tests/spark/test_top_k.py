@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from skyband.spark import top_k
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -23,7 +23,7 @@ QUERIES = [
 ]
 
 
-def _query(k: int, size: int, slide: int, offset: int, key: str) -> dict[str, object]:
+def _options(k: int, size: int, slide: int, offset: int, key: str) -> dict[str, object]:
     return {
         "k": k,
         "by": "price",
@@ -41,39 +41,39 @@ def _query(k: int, size: int, slide: int, offset: int, key: str) -> dict[str, ob
 def test_a_batch_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, k: int, size: int, slide: int, offset: int, key: str
 ) -> None:
-    rows = playing.rows(k, 300)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, k))
-    found = top_k(spark.read.parquet(source), **_query(k, size, slide, offset, key)).collect()
-    wanted = playing.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
-    assert playing.whole(found, *([key] if key else [])) == wanted
+    rows = samples.rows(k, 300)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, k))
+    leaders = top_k(spark.read.parquet(source), **_options(k, size, slide, offset, key)).collect()
+    expected = samples.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
+    assert samples.result_rows(leaders, *([key] if key else [])) == expected
 
 
 @pytest.mark.parametrize(("k", "size", "slide", "offset", "key"), QUERIES)
 def test_a_stream_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, k: int, size: int, slide: int, offset: int, key: str
 ) -> None:
-    rows = playing.rows(k + 100, 200)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, k))
-    query = _query(k, size, slide, offset, key) | {"delay": "10 minutes"}
-    found = playing.play(spark, tmp_path, source, **query)
-    wanted = playing.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
-    assert playing.whole(found, *([key] if key else [])) == wanted
+    rows = samples.rows(k + 100, 200)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, k))
+    options = _options(k, size, slide, offset, key) | {"delay": "10 minutes"}
+    leaders = samples.run_and_drain(spark, tmp_path, source, **options)
+    expected = samples.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
+    assert samples.result_rows(leaders, *([key] if key else [])) == expected
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_sequence_column_makes_count_windows(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
-    rows = playing.rows(5, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
-    query = {"k": 4, "by": "price", "sequence": "seq", "window": 25, "slide": 10, "keep": "id"}
+    rows = samples.rows(5, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
+    options = {"k": 4, "by": "price", "sequence": "seq", "window": 25, "slide": 10, "keep": "id"}
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay=200, **query)
+        leaders = samples.run_and_drain(spark, tmp_path, source, delay=200, **options)
     else:
-        found = top_k(spark.read.parquet(source), **query).collect()
+        leaders = top_k(spark.read.parquet(source), **options).collect()
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in rows]
-    wanted = oracle.count_windows(scores, 25, 10, 4, [row["id"] for row in rows])
-    assert playing.whole(found) == sorted(playing.ranked(wanted))
+    windows = oracle.count_windows(scores, 25, 10, 4, [row["id"] for row in rows])
+    assert samples.result_rows(leaders) == sorted(samples.oracle_rows(windows))
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -81,9 +81,9 @@ def test_a_sequence_column_makes_count_windows(
 def test_count_windows_by_arrival_follow_time(
     spark: SparkSession, tmp_path: Path, streaming: bool, emit: str
 ) -> None:
-    rows = playing.rows(9, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
-    query = {
+    rows = samples.rows(9, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
+    options = {
         "k": 3,
         "by": "price",
         "time": "ts",
@@ -95,43 +95,43 @@ def test_count_windows_by_arrival_follow_time(
         "emit": emit,
     }
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay="10 minutes", **query)
+        leaders = samples.run_and_drain(spark, tmp_path, source, delay="10 minutes", **options)
     else:
-        found = top_k(spark.read.parquet(source), **query).collect()
-    wanted: list[tuple[object, ...]] = []
+        leaders = top_k(spark.read.parquet(source), **options).collect()
+    expected: list[tuple[object, ...]] = []
     for key in ("None", "a", "b"):
-        own = [row for row in rows if str(row["sector"]) == key]
-        own.sort(key=lambda row: (row["ts"], row["id"]))
-        scores = [None if row["price"] is None else row["price"] + 0.0 for row in own]
-        windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in own])
+        key_rows = [row for row in rows if str(row["sector"]) == key]
+        key_rows.sort(key=lambda row: (row["ts"], row["id"]))
+        scores = [None if row["price"] is None else row["price"] + 0.0 for row in key_rows]
+        windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in key_rows])
         if emit == "all":
-            wanted += playing.ranked(windows, key)
+            expected += samples.oracle_rows(windows, key)
             continue
-        wanted += [
-            (key, end, rank or None, before or None, id)
+        expected += [
+            (key, end, rank or None, previous or None, id)
             for end, changes in oracle.changes(windows, 5)
-            for id, (rank, before) in changes.items()
+            for id, (rank, previous) in changes.items()
         ]
     if emit == "all":
-        assert playing.whole(found, "sector") == sorted(wanted)
+        assert samples.result_rows(leaders, "sector") == sorted(expected)
         return
-    shown = [
-        (str(row.sector), row.window.end, row["rank"], row.previous_rank, row.id) for row in found
+    reports = [
+        (str(row.sector), row.window.end, row["rank"], row.previous_rank, row.id) for row in leaders
     ]
-    assert sorted(shown, key=str) == sorted(wanted, key=str)
+    assert sorted(reports, key=str) == sorted(expected, key=str)
 
 
 @pytest.mark.parametrize("streaming", [False, True])
 def test_changes_say_what_entered_left_and_moved(
     spark: SparkSession, tmp_path: Path, streaming: bool
 ) -> None:
-    rows = playing.rows(3, 150)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
-    query = _query(3, 25, 10, 0, "") | {"emit": "changes"}
+    rows = samples.rows(3, 150)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
+    options = _options(3, 25, 10, 0, "") | {"emit": "changes"}
     if streaming:
-        found = playing.play(spark, tmp_path, source, delay="10 minutes", **query)
+        leaders = samples.run_and_drain(spark, tmp_path, source, delay="10 minutes", **options)
     else:
-        found = top_k(spark.read.parquet(source), **query).collect()
+        leaders = top_k(spark.read.parquet(source), **options).collect()
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in rows]
     windows = oracle.time_windows(
         scores,
@@ -142,22 +142,22 @@ def test_changes_say_what_entered_left_and_moved(
         ids=[row["id"] for row in rows],
     )
     answers = [*windows, oracle.Answer(0, windows[-1].end + 10 * SECOND, ())]
-    wanted = {
-        (end, id, rank or None, before or None)
+    expected = {
+        (end, id, rank or None, previous or None)
         for end, changes in oracle.changes(answers, 10 * SECOND)
-        for id, (rank, before) in changes.items()
+        for id, (rank, previous) in changes.items()
     }
-    shown = [
+    reports = [
         (
             int(row.window.end.timestamp()) * SECOND,
             row.id,
             row["rank"],
             row.previous_rank,
         )
-        for row in found
+        for row in leaders
     ]
-    assert len(shown) == len(wanted)
-    assert set(shown) == wanted
-    for row in found:
+    assert len(reports) == len(expected)
+    assert set(reports) == expected
+    for row in leaders:
         kind = "left" if row["rank"] is None else "moved" if row.previous_rank else "entered"
         assert row.change == kind

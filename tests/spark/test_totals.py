@@ -27,13 +27,13 @@ from skyband.spark.families.totals.sums import (
 )
 from skyband.totals.aggregate import parsed
 from tests.oracle_totals import exact_sum, time_totals
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
 Rows = list[dict[str, Any]]
-ASKED: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "k": 3,
     "by": "sum(price)",
     "key": "client",
@@ -49,22 +49,22 @@ def client(row: Any) -> Any:
     return NAMES[row["id"] % len(NAMES)]
 
 
-def named(rows: DataFrame) -> DataFrame:
+def named(df: DataFrame) -> DataFrame:
     """Rows with a column of texts, by which they are added up."""
     names = F.array(*(F.lit(name) for name in NAMES))
-    return rows.withColumn("client", F.get(names, (F.col("id") % len(NAMES)).cast("int")))
+    return df.withColumn("client", F.get(names, (F.col("id") % len(NAMES)).cast("int")))
 
 
-def expected(found: Rows, by: str = "sum", key: str = "", k: int = 3) -> list[tuple[Any, ...]]:
-    """What the oracle says of the windows asked for: partition, end, rank, score, client."""
+def expected_rows(rows: Rows, by: str = "sum", key: str = "", k: int = 3) -> list[tuple[Any, ...]]:
+    """What the oracle says of these windows: partition, end, rank, score, client."""
     order = sorted(NAMES, key=lambda name: (name is not None, name))
     answers: list[tuple[Any, ...]] = []
-    for value in sorted({str(row[key]) for row in found} if key else {""}):
-        own = [row for row in found if not key or str(row[key]) == value]
+    for value in sorted({str(row[key]) for row in rows} if key else {""}):
+        key_rows = [row for row in rows if not key or str(row[key]) == value]
         windows = time_totals(
-            [order.index(client(row)) for row in own],
-            [math.nan if row["price"] is None else row["price"] + 0.0 for row in own],
-            [row["ts"] for row in own],
+            [order.index(client(row)) for row in key_rows],
+            [math.nan if row["price"] is None else row["price"] + 0.0 for row in key_rows],
+            [row["ts"] for row in key_rows],
             25 * SECOND,
             10 * SECOND,
             by,
@@ -79,84 +79,84 @@ def expected(found: Rows, by: str = "sum", key: str = "", k: int = 3) -> list[tu
     return sorted(answers)
 
 
-def told(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
+def result_rows(rows: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     return sorted(
         (
             *(str(row[key]) for key in keys),
-            playing.place(row.window.end),
+            samples.position(row.window.end),
             row["rank"],
             row.score,
             str(row.client),
         )
-        for row in found
+        for row in rows
     )
 
 
 def run(spark: SparkSession, home: Path, source: str, **more: Any) -> list[Any]:
     """Run a stream over what is there; returns what its sink holds."""
-    rows = named(playing.stream(spark, source))
-    leaders = top_k(rows, drain=str(home / "marks"), **{**ASKED, **more})
+    df = named(samples.stream(spark, source))
+    leaders = top_k(df, drain=str(home / "marks"), **{**OPTIONS, **more})
     claim(leaders, str(home / "checkpoint"))
-    playing.run(leaders, home)
+    samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
-def frame(spark: SparkSession, found: Rows, tmp_path: Path) -> DataFrame:
-    written = playing.write(tmp_path / "rows", [found])
-    return named(spark.read.schema(playing.ROWS).parquet(written))
+def frame(spark: SparkSession, rows: Rows, tmp_path: Path) -> DataFrame:
+    path = samples.write(tmp_path / "rows", [rows])
+    return named(spark.read.schema(samples.DDL).parquet(path))
 
 
 def test_a_batch_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(3, 300)
-    rows = frame(spark, found, tmp_path)
+    rows = samples.rows(3, 300)
+    df = frame(spark, rows, tmp_path)
     for by, text in (("sum", "sum(price)"), ("min", " MIN( price )"), ("count", "count(price)")):
-        leaders = top_k(rows, **{**ASKED, "by": text})
+        leaders = top_k(df, **{**OPTIONS, "by": text})
         assert leaders.columns == ["window", "rank", "score", "client"]
-        assert told(leaders.collect()) == expected(found, by), by
-    leaders = top_k(rows, partition_by="sector", **{**ASKED, "by": F.sum("price")})
+        assert result_rows(leaders.collect()) == expected_rows(rows, by), by
+    leaders = top_k(df, partition_by="sector", **{**OPTIONS, "by": F.sum("price")})
     assert leaders.columns == ["window", "sector", "rank", "score", "client"]
-    assert told(leaders.collect(), "sector") == expected(found, key="sector")
+    assert result_rows(leaders.collect(), "sector") == expected_rows(rows, key="sector")
 
 
 @pytest.mark.parametrize("key", ["", "sector"])
 def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
     spark: SparkSession, tmp_path: Path, key: str
 ) -> None:
-    found = playing.rows(5, 260)
-    parts = playing.split(found, 3, 5)
-    late = {**found[0], "price": 1e9, "ts": found[0]["ts"] - 900 * SECOND, "seq": -1}
+    rows = samples.rows(5, 260)
+    parts = samples.split(rows, 3, 5)
+    late = {**rows[0], "price": 1e9, "ts": rows[0]["ts"] - 900 * SECOND, "seq": -1}
     keys = [key] if key else []
-    asked: dict[str, Any] = {"partition_by": key or None}
+    options: dict[str, Any] = {"partition_by": key or None}
     if key:  # Spark adds such a stream up by itself
-        asked["deduplicate_by"] = "seq"
+        options["deduplicate_by"] = "seq"
         parts = [[*part, *part[::3]] for part in parts]
-    source = playing.write(tmp_path / "source", parts[:2])
-    first = told(run(spark, tmp_path, source, **asked), *keys)
-    wanted = expected(found, key=key)
-    assert 0 < len(first) < len(wanted)
-    assert set(first) <= set(wanted)
-    playing.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
+    source = samples.write(tmp_path / "source", parts[:2])
+    first = result_rows(run(spark, tmp_path, source, **options), *keys)
+    expected = expected_rows(rows, key=key)
+    assert 0 < len(first) < len(expected)
+    assert set(first) <= set(expected)
+    samples.write(tmp_path / "source", [*parts[:2], [late, *parts[2]]])
     drain(spark, str(tmp_path / "marks"))
-    assert told(run(spark, tmp_path, source, **asked), *keys) == wanted
+    assert result_rows(run(spark, tmp_path, source, **options), *keys) == expected
     with pytest.raises(QueryError, match="score was 'sum\\(price\\)' and is now 'max\\(price\\)'"):
-        run(spark, tmp_path, source, **asked, by="max(price)")
+        run(spark, tmp_path, source, **options, by="max(price)")
 
 
 def test_changes_of_one_shard(spark: SparkSession, tmp_path: Path) -> None:
-    found = playing.rows(6, 120)
-    asked = {**ASKED, "by": "count(*)", "emit": "changes", "shards": 1}
-    batch = top_k(frame(spark, found, tmp_path), **asked).collect()
-    held: dict[str, int] = {}
-    wanted: dict[int, list[str]] = {}
-    for end, _, _, name in expected([{**row, "price": 1.0} for row in found], "count"):
-        wanted.setdefault(end, []).append(name)
+    rows = samples.rows(6, 120)
+    options = {**OPTIONS, "by": "count(*)", "emit": "changes", "shards": 1}
+    batch = top_k(frame(spark, rows, tmp_path), **options).collect()
+    ranks: dict[str, int] = {}
+    names_by_end: dict[int, list[str]] = {}
+    for end, _, _, name in expected_rows([{**row, "price": 1.0} for row in rows], "count"):
+        names_by_end.setdefault(end, []).append(name)
     for end in sorted({row.window.end for row in batch}):
         for row in batch:
             if row.window.end == end:
-                assert held.get(str(row.client)) == row.previous_rank
-                held.pop(str(row.client), None)
-        held |= {str(r.client): r["rank"] for r in batch if r.window.end == end and r["rank"]}
-        assert sorted(held, key=held.__getitem__) == wanted.get(playing.place(end), [])
+                assert ranks.get(str(row.client)) == row.previous_rank
+                ranks.pop(str(row.client), None)
+        ranks |= {str(r.client): r["rank"] for r in batch if r.window.end == end and r["rank"]}
+        assert sorted(ranks, key=ranks.__getitem__) == names_by_end.get(samples.position(end), [])
 
 
 def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
@@ -167,12 +167,12 @@ def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
         values += [near, -math.nextafter(near, math.inf), math.nextafter(near, 0.0)]
         values.append(chance.uniform(-1, 1) * near)
     rows = spark.createDataFrame([(value,) for value in values], f"{SCORE} double")
-    found = cut_sql(rows, "doubles").collect()
-    bucket = np.array([row[BUCKET] for row in found], np.int64)
-    parts = [np.array([row[f"part_{i}"] for row in found], np.int64) for i in range(3)]
+    cut_rows = cut_sql(rows, "doubles").collect()
+    bucket = np.array([row[BUCKET] for row in cut_rows], np.int64)
+    parts = [np.array([row[f"part_{i}"] for row in cut_rows], np.int64) for i in range(3)]
     assert max(int(np.abs(part).max()) for part in parts) <= 2**32 + 64
-    for own in ((bucket, parts), cut_doubles(np.array(values))):
-        check_parts(values, double_parts(*own))
+    for cut in ((bucket, parts), cut_doubles(np.array(values))):
+        check_parts(values, double_parts(*cut))
 
 
 def check_parts(values: list[float], parts: ExactParts) -> None:
@@ -184,8 +184,8 @@ def check_parts(values: list[float], parts: ExactParts) -> None:
         else:
             assert value == values[row]
     assert all(
-        not math.isfinite(value) or own == Fraction(value)
-        for value, own in zip(values, exact, strict=True)
+        not math.isfinite(value) or part_sum == Fraction(value)
+        for value, part_sum in zip(values, exact, strict=True)
     )
 
 
@@ -204,17 +204,17 @@ def test_numbers_of_every_type_are_summed_without_loss(spark: SparkSession) -> N
     df = spark.createDataFrame(rows, "key int, x double, n bigint, _ int, text string")
     df = df.withColumn("money", F.expr("cast(text as decimal(14,2))"))
     df = df.withColumn("ts", F.timestamp_seconds(F.lit(0))).repartition(5)
-    asked: dict[str, Any] = {"k": 9, "key": "key", "time": "ts", "window": "1 minute"}
+    options: dict[str, Any] = {"k": 9, "key": "key", "time": "ts", "window": "1 minute"}
     for at, column in ((1, "x"), (2, "n"), (4, "money")):
-        got = {row.key: row.score for row in top_k(df, by=F.sum(column), **asked).collect()}
+        sums = {row.key: row.score for row in top_k(df, by=F.sum(column), **options).collect()}
         for key in range(4):
-            own = [row[at] for row in rows if row[0] == key]
-            wanted = exact_sum(own) if column == "x" else float(sum(map(Fraction, own)))
-            assert got[key] == wanted, column
-    means = {row.key: row.score for row in top_k(df, by=F.avg("n"), **asked).collect()}
+            values = [row[at] for row in rows if row[0] == key]
+            expected = exact_sum(values) if column == "x" else float(sum(map(Fraction, values)))
+            assert sums[key] == expected, column
+    means = {row.key: row.score for row in top_k(df, by=F.avg("n"), **options).collect()}
     for key in range(4):
-        own = [row[2] for row in rows if row[0] == key]
-        assert means[key] == float(sum(own)) / len(own)
+        values = [row[2] for row in rows if row[0] == key]
+        assert means[key] == float(sum(values)) / len(values)
 
 
 def test_keys_of_any_type_and_ties_by_time_and_key(spark: SparkSession) -> None:
@@ -225,53 +225,53 @@ def test_keys_of_any_type_and_ties_by_time_and_key(spark: SparkSession) -> None:
     df = spark.createDataFrame(rows, "a int, b string, c boolean, d double, t int")
     df = df.withColumn("ts", F.timestamp_seconds("t"))
     df = df.withColumn("s", F.struct("a", "b")).withColumn("e", F.to_date("ts"))
-    asked: dict[str, Any] = {"k": 20, "by": F.count("*"), "time": "ts", "window": "2 seconds"}
+    options: dict[str, Any] = {"k": 20, "by": F.count("*"), "time": "ts", "window": "2 seconds"}
     for key in ("d", ["s", "b"], ["e", "c", "a", "ts"]):
         names = [key] if isinstance(key, str) else key
-        found = top_k(df, key=key, **asked).orderBy("window", "rank").collect()
+        leaders = top_k(df, key=key, **options).orderBy("window", "rank").collect()
         windows: dict[Any, dict[Any, list[Any]]] = {}
         for row in df.collect():
             values = tuple(row[name] for name in names)
             windows.setdefault(row.t // 2, {}).setdefault(values, []).append(row.t)
-        wanted = [
+        expected = [
             (float(len(times)), *key)
             for _, groups in sorted(windows.items())
             for key, times in sorted(
                 groups.items(), key=lambda item: (len(item[1]), max(item[1]), item[0]), reverse=True
             )
         ]
-        assert [(row.score, *(row[name] for name in names)) for row in found] == wanted, key
+        assert [(row.score, *(row[name] for name in names)) for row in leaders] == expected, key
 
 
 def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
-    rows = spark.range(2_000_000).select(
+    df = spark.range(2_000_000).select(
         F.when(F.col("id") % 3 == 0, F.lit(-1)).otherwise(F.col("id") % 1_200_007).alias("client"),
         F.pmod(F.hash("id"), F.lit(1000)).alias("bytes"),
         F.timestamp_seconds((F.col("id") % 40).cast("bigint")).alias("ts"),
     )
-    asked: dict[str, Any] = {"k": 5, "by": "sum(bytes)", "time": "ts"}
-    found = top_k(rows, key="client", window="20 seconds", slide="10 seconds", **asked).collect()
-    columns = rows.select("client", "bytes", F.unix_micros("ts").alias("at")).toPandas()
+    options: dict[str, Any] = {"k": 5, "by": "sum(bytes)", "time": "ts"}
+    leaders = top_k(df, key="client", window="20 seconds", slide="10 seconds", **options).collect()
+    columns = df.select("client", "bytes", F.unix_micros("ts").alias("at")).toPandas()
     monitor = TotalsMonitor(TopKTotals(5, "sum", last(time="20 seconds", slide="10 seconds")))
     monitor.push(
         columns["client"].to_numpy(),
         columns["bytes"].to_numpy(),
         times=columns["at"].to_numpy().astype("datetime64[us]"),
     )
-    wanted = [
+    expected = [
         (window.end, rank, score, key)
         for window in monitor.finish()
         for rank, (score, key) in enumerate(
             zip(window.score.tolist(), window.id.tolist(), strict=True), start=1
         )
     ]
-    got = [(playing.place(r.window.end), r["rank"], r.score, r.client) for r in found]
-    assert sorted(got) == wanted
+    answers = [(samples.position(r.window.end), r["rank"], r.score, r.client) for r in leaders]
+    assert sorted(answers) == expected
     assert columns["client"].nunique() > 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("more", "message"),
     [
         ({"by": "price"}, "by is 'price' with key="),
         ({"by": "sum(price) / 2"}, "with key="),
@@ -295,24 +295,24 @@ def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
         ({"key": None, "by": "price", "shards": 2}, "shards is 2 without key="),
     ],
 )
-def test_wrong_arguments_are_told_before_anything_runs(
-    spark: SparkSession, more: dict[str, Any], told: str
+def test_wrong_arguments_are_reported_before_anything_runs(
+    spark: SparkSession, more: dict[str, Any], message: str
 ) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
-    with pytest.raises((QueryError, DataError), match=told):
-        top_k(rows, **{**ASKED, **more})
+    df = named(spark.createDataFrame([], samples.DDL))
+    with pytest.raises((QueryError, DataError), match=message):
+        top_k(df, **{**OPTIONS, **more})
 
 
-def test_a_key_that_is_a_column_is_told(spark: SparkSession) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
+def test_a_key_that_is_a_column_is_refused(spark: SparkSession) -> None:
+    df = named(spark.createDataFrame([], samples.DDL))
     with pytest.raises(QueryError, match="key is Column"):
-        top_k(rows, **{**ASKED, "key": F.col("sector")})
+        top_k(df, **{**OPTIONS, "key": F.col("sector")})
 
 
 def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
-    rows = named(spark.createDataFrame([], playing.ROWS))
+    df = named(spark.createDataFrame([], samples.DDL))
     price = F.col("price")
-    good: list[tuple[Column, str]] = [
+    accepted: list[tuple[Column, str]] = [
         (F.sum("price"), "sum(price)"),
         (F.mean(price), "avg(price)"),
         (F.max(price * 2), "max((price * 2))"),
@@ -324,14 +324,14 @@ def test_columns_are_taken_apart_or_refused(spark: SparkSession) -> None:
         (F.sum(price + 0.5), "sum((price + 0.5D))"),
         (F.expr("sum(if(sector = 'a', price, 0))"), "sum(if(sector = 'a', price, 0))"),
     ]
-    for column, text in good:
-        assert str(aggregate_of(rows, column)) == text
+    for column, text in accepted:
+        assert str(aggregate_of(df, column)) == text
     with pytest.raises(QueryError, match="SQL text"):
-        aggregate_of(rows, F.sum(F.when(F.col("sector") == "a", price)))
+        aggregate_of(df, F.sum(F.when(F.col("sector") == "a", price)))
     for column in (F.count_distinct("price"), F.sum("price") / 2, price, F.try_sum("price")):
         with pytest.raises(QueryError, match="with key="):
-            aggregate_of(rows, column)
+            aggregate_of(df, column)
     with pytest.raises(QueryError, match="an aggregate, without key="):
-        top_k(rows, k=3, by=F.sum("price"), time="ts", window="1 minute")
+        top_k(df, k=3, by=F.sum("price"), time="ts", window="1 minute")
     assert parsed("sum(CASE WHEN sector = ',)' THEN price END)") is not None
-    assert rows.transform(top_k, **ASKED).columns == ["window", "rank", "score", "client"]
+    assert df.transform(top_k, **OPTIONS).columns == ["window", "rank", "score", "client"]

@@ -14,8 +14,8 @@ from skyband.errors import QueryError
 from skyband.spark.families.totals.plan import TotalsQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 QUERY = {
     "k": 3,
@@ -34,7 +34,7 @@ def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
 
 
 def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
-    found = {
+    content = {
         "source": {"format": "parquet", "path": "rows"},
         "query": {**QUERY, **(query or {})},
         "sink": {"format": "parquet", "path": "out"},
@@ -43,22 +43,22 @@ def job(folder: Path, query: dict[str, Any] | None = None, **more: Any) -> Path:
     }
     (folder / "rows").mkdir(exist_ok=True)
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return file
 
 
 def test_a_job_names_its_key(tmp_path: Path) -> None:
-    found = load(job(tmp_path, {"by": "AVG(price * 2)", "partition_by": "id"}))
-    assert isinstance(found.query, TotalsQuery)
-    assert found.query.options(str).query().by == "mean"
-    assert words(found) == (
+    loaded = load(job(tmp_path, {"by": "AVG(price * 2)", "partition_by": "id"}))
+    assert isinstance(loaded.query, TotalsQuery)
+    assert loaded.query.options(str).query().by == "mean"
+    assert words(loaded) == (
         "top 3 keys by mean of the last 25 seconds, every 10 seconds: "
         "AVG(price * 2) of each sector, for each id"
     )
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "message"),
     [
         ({"by": "price"}, "by is 'price' with key="),
         ({"by": "sum(now())"}, "by uses 'now'"),
@@ -72,40 +72,40 @@ def test_a_job_names_its_key(tmp_path: Path) -> None:
         ({"keep": "price"}, "query.keep is not known"),
     ],
 )
-def test_what_is_wrong_is_told_before_spark_starts(
-    tmp_path: Path, query: dict[str, Any], told: str
+def test_what_is_wrong_is_reported_before_spark_starts(
+    tmp_path: Path, query: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(QueryError) as raised:
         load(job(tmp_path, query))
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.spark
 def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
-    found = playing.rows(6, 120)
-    playing.write(tmp_path / "rows", playing.split(found, 2, 6))
-    told = run("explain", str(job(tmp_path, drain=True)))
-    assert told.code == 0, told.err
-    assert "2 shards: each sector is in one of them" in told.out
-    assert "then newer ts, then higher sector" in told.out
-    assert "rows whose price is NULL or NaN: counted" in told.out
+    rows = samples.rows(6, 120)
+    samples.write(tmp_path / "rows", samples.split(rows, 2, 6))
+    explained = run("explain", str(job(tmp_path, drain=True)))
+    assert explained.code == 0, explained.err
+    assert "2 shards: each sector is in one of them" in explained.out
+    assert "then newer ts, then higher sector" in explained.out
+    assert "rows whose price is NULL or NaN: counted" in explained.out
     plan = json.loads(run("explain", str(job(tmp_path, drain=True)), "--json").out)
     assert (plan[0]["shards"], plan[0]["total"]) == (2, "sum(price)")
     ran = run("run", str(job(tmp_path, {"by": "count(*)"}, drain=True)))
     assert ran.code == 0, ran.err
     counts: dict[tuple[int, Any], float] = {}
-    for row in found:
+    for row in rows:
         end = row["ts"] // (10 * SECOND) * 10 * SECOND + 10 * SECOND
         while end <= row["ts"] + 25 * SECOND:
             counts[end, row["sector"]] = counts.get((end, row["sector"]), 0.0) + 1
             end += 10 * SECOND
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
-    assert {(playing.place(r.window.end), r.sector): r.score for r in leaders} == counts
+    assert {(samples.position(r.window.end), r.sector): r.score for r in leaders} == counts
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         ["--last", 50, "--slide", 15, "--k", 4],
         ["--time", "tick", "--window", 30, "--slide", 12, "--offset", 5, "--k", 3],
@@ -113,14 +113,14 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
     ],
     ids=["counts", "ticks", "keys"],
 )
-def test_both_engines_print_the_same(tmp_path: Path, run: Runner, asked: list[Any]) -> None:
+def test_both_engines_print_the_same(tmp_path: Path, run: Runner, options: list[Any]) -> None:
     lines = ["tick,city,client,bytes"]
-    for i, row in enumerate(playing.rows(7, 300)):
+    for i, row in enumerate(samples.rows(7, 300)):
         value = "" if row["price"] is None else row["price"]
         lines.append(f"{row['seq'] // 3},{row['sector'] or ''},client {i * 7 % 11},{value}")
     file = tmp_path / "requests.csv"
     file.write_text("\n".join(lines) + "\n")
-    command = ["totals", file, "--key", "client", "--by", "sum(bytes)", *asked, "--format", "csv"]
+    command = ["totals", file, "--key", "client", "--by", "sum(bytes)", *options, "--format", "csv"]
     local = run(*command, "--engine", "local")
     assert local.code == 0, local.err
     assert len(local.rows) > 20

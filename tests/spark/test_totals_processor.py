@@ -73,7 +73,7 @@ def spec_of(s, by, whole, shards):
     )
 
 
-class Added(Aggregation):
+class BlockAggregation(Aggregation):
     """Spark's part: blocks of closed panes, each made of the rows of one or two tasks."""
 
     def __init__(self, stream, spec, whole):
@@ -86,7 +86,7 @@ class Added(Aggregation):
         self.choice = random.Random(stream.seed)
 
     def closed(self):
-        s, found = self.stream, defaultdict(list)
+        s, by_shard = self.stream, defaultdict(list)
         tasks = [], []
         for key, label, pane in list(self.groups):
             if label <= self.watermark * s.per_ms:
@@ -96,26 +96,26 @@ class Added(Aggregation):
             for block in self.adder.blocks(iter([self.batch(rows)])):
                 for home, pane, data in zip(*block.to_pydict().values(), strict=True):
                     if data is not None:
-                        found[home,].append(Row(home, pane, [data]))
-        return found
+                        by_shard[home,].append(Row(home, pane, [data]))
+        return by_shard
 
     def batch(self, rows):
         """Rows as Spark hands them to a task; NaN has become NULL."""
-        found = []
+        records = []
         for value, at, id in rows:
             key = key_of(id, self.whole)
             home = crc32(str(key).encode()) % SHARDS if self.spec.merged else 0
-            found.append((home, *key, at, value if ranks(value) else None))
-        columns = list(zip(*found, strict=True)) or [[] for _ in self.schema]
+            records.append((home, *key, at, value if ranks(value) else None))
+        columns = list(zip(*records, strict=True)) or [[] for _ in self.schema]
         arrays = [pa.array(c, type) for type, c in zip(self.schema.types, columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def expected(s, admitted, by, whole, until):
+def expected_answers(s, admitted, by, whole, until):
     """The oracle's windows up to a moment; keys by their place in the order of keys."""
     keys = sorted({key_of(row[3], whole) for row in admitted}, key=place_of)
     number = {key: at for at, key in enumerate(keys)}
-    found = time_totals(
+    windows = time_totals(
         [number[key_of(row[3], whole)] for row in admitted],
         [math.nan if row[1] is None else row[1] for row in admitted],
         [row[2] for row in admitted],
@@ -125,10 +125,10 @@ def expected(s, admitted, by, whole, until):
         s.k,
         s.offset,
     )
-    return [one for one in found if one.end <= until], keys
+    return [window for window in windows if window.end <= until], keys
 
 
-def other(stream):
+def with_other_values(stream):
     """The same query over rows of other values, whose engines a worker may still remember."""
     rows = [(key, score and score / 2 - 1, at, id) for key, score, at, id in stream.rows]
     return replace(stream, rows=rows, drain=False)
@@ -144,47 +144,49 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
         s.fail = [chance.choice([0, 1, 3, 1000]) for _ in range(3)]  # also at their very end
         whole, shards = seed % 3 == 0, 1 if s.changes else SHARDS
         spec = spec_of(s, by, whole, shards)
-        added, told = Added(s, spec, whole), []
+        aggregation, answers = BlockAggregation(s, spec, whole), []
         workers = [EngineCache(), EngineCache(1 << 15)]
 
-        def another(workers=workers, chance=chance, spec=spec):
+        def new_processor(workers=workers, chance=chance, spec=spec):
             if chance.random() < 0.1:
                 workers[0] = EngineCache()
             monkeypatch.setattr(state, "_engines", chance.choice(workers))
             return WindowProcessor(spec, 1)
 
-        def gathered(new, told=told, spec=spec):
+        def gathered(new, answers=answers, spec=spec):
             windows = defaultdict(list)
             for row in new:
                 windows[row["window"]].append(row[2:])
             for window, rows in sorted(windows.items()):
                 columns = [list(column) for column in zip(*rows, strict=True)]
-                told.append((window, *(best(spec.query.k, columns) if spec.merged else rows[0])))
+                answers.append((window, *(best(spec.query.k, columns) if spec.merged else rows[0])))
 
         if seed % 4 == 0:
-            before = Added(other(s), spec, whole)
-            play_batches(before.stream, before, another, spec.output, lambda new: None)
-        watermark, _ = play_batches(s, added, another, spec.output, gathered)
-        wanted, keys = expected(s, added.admitted, by, whole, watermark)
+            earlier = BlockAggregation(with_other_values(s), spec, whole)
+            play_batches(earlier.stream, earlier, new_processor, spec.output, lambda new: None)
+        watermark, _ = play_batches(s, aggregation, new_processor, spec.output, gathered)
+        expected, keys = expected_answers(s, aggregation.admitted, by, whole, watermark)
         number = {key: at for at, key in enumerate(keys)}
         if s.changes:
-            found = []
-            for window, _, scores, rank, previous, *ids in told:
-                own = [number[key] for key in zip(*ids, strict=True)]
-                row = Row(window=window, scores=scores, ranks=rank, previous=previous, kept_0=own)
-                found.append(report(row, s))
-            assert found == changes(wanted, s.slide, watermark), f"any_stream({seed})"
+            results = []
+            for window, _, scores, rank, previous, *ids in answers:
+                key_numbers = [number[key] for key in zip(*ids, strict=True)]
+                row = Row(
+                    window=window, scores=scores, ranks=rank, previous=previous, kept_0=key_numbers
+                )
+                results.append(report(row, s))
+            assert results == changes(expected, s.slide, watermark), f"any_stream({seed})"
             continue
-        found = [
+        results = [
             (s.offset + window * s.slide, scores, list(zip(*ids, strict=True)))
-            for window, _, scores, *ids in told
+            for window, _, scores, *ids in answers
         ]
-        named = [
-            (one.end, [score for score, _ in one.rows], [keys[at] for _, at in one.rows])
-            for one in wanted
-            if one.rows
+        expected_results = [
+            (answer.end, [score for score, _ in answer.rows], [keys[at] for _, at in answer.rows])
+            for answer in expected
+            if answer.rows
         ]
-        assert found == named, f"any_stream({seed})"
+        assert results == expected_results, f"any_stream({seed})"
 
 
 def test_state_of_another_release_is_refused():
@@ -205,17 +207,17 @@ def test_state_of_another_release_is_refused():
 
 
 def test_a_worker_forgets_the_engine_that_it_used_least_recently():
-    one = spec_of(any_stream(1), "sum", True, 2).new()
-    engines = EngineCache(2 * one.nbytes)
+    engine = spec_of(any_stream(1), "sum", True, 2).new()
+    engines = EngineCache(2 * engine.nbytes)
     for name in ("a", "b", "c"):
-        engines.keep(name, one, one.nbytes)
-    assert engines.take("b") is one
+        engines.keep(name, engine, engine.nbytes)
+    assert engines.take("b") is engine
     assert engines.take("b") is None
     for name in ("b", "d"):
-        engines.keep(name, one, one.nbytes)
+        engines.keep(name, engine, engine.nbytes)
     assert list(engines) == ["b", "d"]
-    assert engines.get("b") is one
-    engines.keep("e", one, one.nbytes)
+    assert engines.get("b") is engine
+    engines.keep("e", engine, engine.nbytes)
     assert list(engines) == ["b", "e"]
 
 
@@ -226,35 +228,43 @@ def test_sums_of_many_huge_values_are_as_exact_as_others():
             chance.choice([-1, 1]) * math.ldexp(chance.random(), chance.choice([1024, 1020, 40]))
             for _ in range(chance.randint(1, 50))
         ]
-        held = defaultdict(lambda: [0, 0, 0])
+        sums_by_bucket = defaultdict(lambda: [0, 0, 0])
         buckets, cuts = cut_doubles(np.array(values))
         for bucket, *parts in zip(buckets.tolist(), *(part.tolist() for part in cuts), strict=True):
-            held[bucket] = [a + b for a, b in zip(held[bucket], parts, strict=True)]
-        columns = zip(*held.values(), strict=True)
-        found = double_parts(np.array(list(held)), [np.array(c, np.int64) for c in columns])
-        assert np.isfinite(found.value).all()
-        assert found.first.sum() == len(held)
-        assert total("sum", found.value.tolist()) == total("sum", values)
+            sums_by_bucket[bucket] = [
+                a + b for a, b in zip(sums_by_bucket[bucket], parts, strict=True)
+            ]
+        columns = zip(*sums_by_bucket.values(), strict=True)
+        exact_parts = double_parts(
+            np.array(list(sums_by_bucket)), [np.array(c, np.int64) for c in columns]
+        )
+        assert np.isfinite(exact_parts.value).all()
+        assert exact_parts.first.sum() == len(sums_by_bucket)
+        assert total("sum", exact_parts.value.tolist()) == total("sum", values)
     large = np.array([2**62, -(2**62) + 1, 3], np.int64)
     for parts in ([large], [large >> 32, large & 0xFFFFFFFF], [large >> 7, large]):
-        unit = [1] if len(parts) == 1 else [1 << 32, 1]
-        found = whole_parts(parts)
+        factors = [1] if len(parts) == 1 else [1 << 32, 1]
+        exact_parts = whole_parts(parts)
         for at in range(3):
-            whole = sum(int(part[at]) * u for part, u in zip(parts, unit, strict=True))
-            assert sum(map(int, found.value[found.row == at].tolist())) == whole
+            whole = sum(int(part[at]) * factor for part, factor in zip(parts, factors, strict=True))
+            assert sum(map(int, exact_parts.value[exact_parts.row == at].tolist())) == whole
 
 
-@pytest.mark.parametrize(("accumulator", "most"), [("ints", 2**31), ("longs", 2**63 - 1)])
-def test_whole_numbers_are_added_up_by_key_and_pane(accumulator, most):
-    chance = random.Random(most)
+@pytest.mark.parametrize(("accumulator", "largest"), [("ints", 2**31), ("longs", 2**63 - 1)])
+def test_whole_numbers_are_added_up_by_key_and_pane(accumulator, largest):
+    chance = random.Random(largest)
     rows = [
-        (chance.choice("ab"), chance.randrange(40), chance.choice([None, most, -most, 7, 1 - most]))
+        (
+            chance.choice("ab"),
+            chance.randrange(40),
+            chance.choice([None, largest, -largest, 7, 1 - largest]),
+        )
         for _ in range(500)
     ]
-    wanted = defaultdict(int)
+    expected = defaultdict(int)
     for key, at, value in rows:
         if value is not None:
-            wanted[key, 2 * (at // 10 + 1)] += value
+            expected[key, 2 * (at // 10 + 1)] += value
     key, at, value = zip(*rows, strict=True)
     batch = pa.RecordBatch.from_pydict(
         {"shard": pa.array([0] * 500, pa.int32()), "kept_0": key, POSITION: at, EXACT: value}
@@ -267,11 +277,11 @@ def test_whole_numbers_are_added_up_by_key_and_pane(accumulator, most):
     parts = [f"part_{i}" for i in range(2 if accumulator == "longs" else 1)]
     for name in parts:
         schema = schema.append(pa.field(name, pa.int64()))
-    found = {}
+    sums_by_key = {}
     for pane, data in zip(block["pane"].to_pylist(), block["block"].to_pylist(), strict=True):
-        own = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
-        pieces = whole_parts([own[name].to_numpy() for name in parts])
-        for row, piece in zip(pieces.row.tolist(), pieces.value.tolist(), strict=True):
-            name = own["kept_0"][row].as_py(), pane
-            found[name] = found.get(name, 0) + int(piece)
-    assert found == wanted
+        records = pa.ipc.read_record_batch(pa.py_buffer(data), schema)
+        exact_parts = whole_parts([records[name].to_numpy() for name in parts])
+        for row, part in zip(exact_parts.row.tolist(), exact_parts.value.tolist(), strict=True):
+            name = records["kept_0"][row].as_py(), pane
+            sums_by_key[name] = sums_by_key.get(name, 0) + int(part)
+    assert sums_by_key == expected

@@ -24,8 +24,8 @@ from skyband.spark.families.workload.boundaries import (
 from skyband.spark.jobs import checkpoint as manifest
 from skyband.windows import TimeWindow
 from tests import oracle
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 pytestmark = pytest.mark.spark
 
@@ -68,52 +68,58 @@ def random_workload(seed: int, queries: int) -> Workload:
     return Workload.of(records)
 
 
-def expected(
-    found: Rows, workload: Workload, key: str = "", since: dict[str, int] | None = None
+def expected_rows(
+    rows: Rows, workload: Workload, key: str = "", since: dict[str, int] | None = None
 ) -> list[tuple[Any, ...]]:
     """What the oracle says: (query, key, end, rank, score, id)."""
     answers: list[tuple[Any, ...]] = []
     for name, query in workload.queries.items():
         window, sign = query.window, SCORES[workload.by[name]]
-        for value in sorted({str(row[key]) for row in found} if key else {""}):
-            own = [row for row in found if not key or str(row[key]) == value]
-            scores = [None if row["price"] is None else sign * row["price"] + 0.0 for row in own]
-            ids = [row["id"] for row in own]
+        for value in sorted({str(row[key]) for row in rows} if key else {""}):
+            key_rows = [row for row in rows if not key or str(row[key]) == value]
+            scores = [
+                None if row["price"] is None else sign * row["price"] + 0.0 for row in key_rows
+            ]
+            ids = [row["id"] for row in key_rows]
             if workload.counted:
                 windows = oracle.count_windows(scores, window.size, window.slide, query.k, ids)
             else:
-                places = [row["ts"] for row in own]
+                times = [row["ts"] for row in key_rows]
                 windows = oracle.time_windows(
-                    scores, places, window.size, window.slide, query.k, window.offset, ids
+                    scores, times, window.size, window.slide, query.k, window.offset, ids
                 )
             begin = (since or {}).get(name, 0)
             windows = [answer for answer in windows if answer.start >= begin]
-            answers += [(name, *row) for row in playing.ranked(windows, *([value] if key else []))]
+            answers += [
+                (name, *row) for row in samples.oracle_rows(windows, *([value] if key else []))
+            ]
     return sorted(answers)
 
 
-def shown(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
+def result_rows(rows: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     """Result rows in the layout of :func:`expected`."""
-    names = sorted({row.query for row in found})
+    names = sorted({row.query for row in rows})
     return sorted(
         (name, *row)
         for name in names
-        for row in playing.whole([r for r in found if r.query == name], *keys)
+        for row in samples.result_rows([r for r in rows if r.query == name], *keys)
     )
 
 
-def asked(**more: Any) -> dict[str, Any]:
+def options_with(**more: Any) -> dict[str, Any]:
     return {"time": "ts", "id": "id", "keep": ["id", "ts"], "delay": "10 minutes", **more}
 
 
-def play(spark: SparkSession, home: Path, source: str, workload: Workload, **more: Any) -> Any:
+def run_and_drain(
+    spark: SparkSession, home: Path, source: str, workload: Workload, **more: Any
+) -> Any:
     """Run a stream to its end, drain it, and return what the sink holds."""
     marks = str(home / "marks")
     for ended in (False, True):
         if ended:
             drain(spark, marks)
-        leaders = top_k_workload(playing.stream(spark, source), workload, drain=marks, **more)
-        playing.run(leaders, home)
+        leaders = top_k_workload(samples.stream(spark, source), workload, drain=marks, **more)
+        samples.run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
 
@@ -128,22 +134,26 @@ def play(spark: SparkSession, home: Path, source: str, workload: Workload, **mor
 def test_a_batch_gives_what_the_oracle_gives(
     spark: SparkSession, tmp_path: Path, workload: Workload, key: str
 ) -> None:
-    rows = playing.rows(len(workload), 250)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 1))
+    rows = samples.rows(len(workload), 250)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 1))
     leaders = top_k_workload(
-        spark.read.parquet(source), workload, **asked(partition_by=key or None)
+        spark.read.parquet(source), workload, **options_with(partition_by=key or None)
     )
     assert leaders.columns == ["query", "window", *([key] if key else []), "rank", "score",
                                "id", "ts"]  # fmt: skip
-    assert shown(leaders.collect(), *([key] if key else [])) == expected(rows, workload, key)
+    assert result_rows(leaders.collect(), *([key] if key else [])) == expected_rows(
+        rows, workload, key
+    )
 
 
 def test_a_stream_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Path) -> None:
     workload = random_workload(3, 30)
-    rows = playing.rows(37, 180)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 2))
-    found = play(spark, tmp_path, source, workload, **asked(partition_by="sector"))
-    assert shown(found, "sector") == expected(rows, workload, "sector")
+    rows = samples.rows(37, 180)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 2))
+    leaders = run_and_drain(
+        spark, tmp_path, source, workload, **options_with(partition_by="sector")
+    )
+    assert result_rows(leaders, "sector") == expected_rows(rows, workload, "sector")
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -157,14 +167,14 @@ def test_a_sequence_column_makes_count_windows(
         },
         dict.fromkeys(("short", "long"), "price"),
     )
-    rows = playing.rows(5, 157)
-    source = playing.write(tmp_path / "rows", playing.split(rows, 3, 5))
-    query = {"sequence": "seq", "keep": "id"}
+    rows = samples.rows(5, 157)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 5))
+    options = {"sequence": "seq", "keep": "id"}
     if streaming:
-        found = play(spark, tmp_path, source, workload, delay=200, **query)
+        leaders = run_and_drain(spark, tmp_path, source, workload, delay=200, **options)
     else:
-        found = top_k_workload(spark.read.parquet(source), workload, **query).collect()
-    assert shown(found) == expected(rows, workload)
+        leaders = top_k_workload(spark.read.parquet(source), workload, **options).collect()
+    assert result_rows(leaders) == expected_rows(rows, workload)
 
 
 def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path: Path) -> None:
@@ -174,10 +184,10 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
         for size, slide, k in [(60, 1, 3), (45, 7, 10), (30, 30, 1)]
     ]  # fmt: skip
     workload = Workload.of(records)
-    rows = playing.rows(11, 200)
-    source = playing.write(tmp_path / "rows", [rows])
+    rows = samples.rows(11, 200)
+    source = samples.write(tmp_path / "rows", [rows])
     df = spark.read.parquet(source).withColumnRenamed("price", "score")
-    found = top_k_workload(df, workload, **asked()).collect()
+    leaders = top_k_workload(df, workload, **options_with()).collect()
     monitor = WorkloadMonitor(workload)
     monitor.push(
         [math.nan if row["price"] is None else row["price"] for row in rows],
@@ -191,18 +201,18 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
             zip(window.score.tolist(), window.id.tolist(), strict=True), start=1
         )
     ]
-    assert shown(found) == sorted(local)
+    assert result_rows(leaders) == sorted(local)
 
 
 def test_late_rows_are_dropped_and_never_answered_twice(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    rows = [{"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "a",
+    rows = [{"ts": samples.BASE + i * SECOND, "seq": i, "id": i, "sector": "a",
              "price": float(i % 7)} for i in range(120)]  # fmt: skip
     late = [{**row, "price": 99.0, "id": 1000 + row["id"]} for row in rows[:20]]
-    source = playing.write(tmp_path / "rows", [rows[:60], rows[60:], late])
-    found = play(spark, tmp_path, source, MIXED, **asked(delay="2 seconds"))
-    assert shown(found) == expected(rows, MIXED)
+    source = samples.write(tmp_path / "rows", [rows[:60], rows[60:], late])
+    leaders = run_and_drain(spark, tmp_path, source, MIXED, **options_with(delay="2 seconds"))
+    assert result_rows(leaders) == expected_rows(rows, MIXED)
 
 
 def random_eras(seed: int) -> list[Era]:
@@ -229,7 +239,7 @@ def test_panes_are_the_same_in_sql_and_in_python(spark: SparkSession) -> None:
         ]
 
 
-class Grown:
+class GrowingJob:
     """A job over a directory that grows; its queries may change from run to run."""
 
     def __init__(self, spark: SparkSession, home: Path, **more: Any) -> None:
@@ -238,21 +248,21 @@ class Grown:
         self.checkpoint = str(home / "checkpoint")
 
     def leaders(self, workload: Workload, **more: Any) -> DataFrame:
-        rows = playing.stream(self.spark, str(self.home / "rows"))
+        rows = samples.stream(self.spark, str(self.home / "rows"))
         options = {"checkpoint": self.checkpoint, "drain": str(self.home / "marks"), **self.more}
         return top_k_workload(rows, workload, **{**options, **more})
 
     def run(self, workload: Workload, rows: Rows) -> None:
         """One run over some more rows."""
         parts = [[] for _ in range(self.files)]
-        playing.write(self.home / "rows", [*parts, rows])
+        samples.write(self.home / "rows", [*parts, rows])
         self.files += 1
         self.go(workload)
 
     def go(self, workload: Workload) -> None:
         leaders = self.leaders(workload)
         claim(leaders, self.checkpoint)
-        playing.run(leaders, self.home)
+        samples.run(leaders, self.home)
 
     def drained(self, workload: Workload) -> list[Any]:
         drain(self.spark, str(self.home / "marks"))
@@ -260,15 +270,15 @@ class Grown:
         return self.spark.read.parquet(str(self.home / "out")).collect()
 
     def since(self) -> dict[str, int]:
-        held = manifest.read(self.spark, self.checkpoint)
-        assert held is not None
-        return {name: query[-1] for name, query in held["query"]["workload"]["queries"].items()}
+        stored = manifest.read(self.spark, self.checkpoint)
+        assert stored is not None
+        return {name: query[-1] for name, query in stored["query"]["workload"]["queries"].items()}
 
 
 def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     """Old queries go on exactly, with other panes and a larger k; new ones are complete."""
-    rows = playing.rows(21, 240)
-    job = Grown(spark, tmp_path, **asked(delay="1 second", partition_by="sector"))
+    rows = samples.rows(21, 240)
+    job = GrowingJob(spark, tmp_path, **options_with(delay="1 second", partition_by="sector"))
     first = Workload({n: MIXED.queries[n] for n in ("wide", "uneven", "lowest")},
                      {n: MIXED.by[n] for n in ("wide", "uneven", "lowest")})  # fmt: skip
     job.run(first, rows[:80])
@@ -285,22 +295,22 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     assert job.since() == {"wide": None, **since}
     newest = max(row["ts"] for row in rows)
     assert rows[79]["ts"] < begun < rows[159]["ts"] < since["fresh"] < newest
-    found = shown(job.drained(third), "sector")
-    assert found
+    answers = result_rows(job.drained(third), "sector")
+    assert answers
     for name in third:
-        own = [row for row in found if row[0] == name]
-        wanted = expected(rows, third, "sector", since)
-        assert own == [row for row in wanted if row[0] == name]
+        query_rows = [row for row in answers if row[0] == name]
+        expected = expected_rows(rows, third, "sector", since)
+        assert query_rows == [row for row in expected if row[0] == name]
     for name in ("uneven", "lowest"):  # what was answered before they left
-        own = [row for row in found if row[0] == name]
-        ends = {row[2] for row in own}
-        wanted = expected(rows, first, "sector")
-        assert own == [row for row in wanted if row[0] == name and row[2] <= max(ends)]
+        query_rows = [row for row in answers if row[0] == name]
+        ends = {row[2] for row in query_rows}
+        expected = expected_rows(rows, first, "sector")
+        assert query_rows == [row for row in expected if row[0] == name and row[2] <= max(ends)]
 
 
 def test_what_may_not_change(spark: SparkSession, tmp_path: Path) -> None:
-    rows = playing.rows(21, 30)
-    job = Grown(spark, tmp_path, **asked())
+    rows = samples.rows(21, 30)
+    job = GrowingJob(spark, tmp_path, **options_with())
     job.run(MIXED, rows)
     claim(job.leaders(MIXED, checkpoint=None), job.checkpoint)  # the same: nothing to know
     more = Workload({**MIXED.queries, "new": MIXED.queries["often"]}, {**MIXED.by, "new": "price"})

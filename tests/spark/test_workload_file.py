@@ -21,7 +21,7 @@ pytestmark = pytest.mark.spark
 
 def some_queries(counted: bool) -> Workload:
     chance = random.Random(3)
-    found = {}
+    queries = {}
     for number in range(20):
         size = chance.randint(1, 90)
         slide = chance.randint(1, size)
@@ -30,13 +30,13 @@ def some_queries(counted: bool) -> Workload:
             if counted
             else last(time=size, slide=slide, offset=chance.randint(-5, 5))
         )
-        found[f"q{number}"] = TopK(k=chance.choice([1, 3, 8]), window=window)
-    return Workload(found)
+        queries[f"q{number}"] = TopK(k=chance.choice([1, 3, 8]), window=window)
+    return Workload(queries)
 
 
 def staged(home: Path, place: Any, score: Any, prune: bool, ends: bool) -> Staged:
     """Files as the command line writes them: what cannot be ranked is left out."""
-    row, there = np.arange(len(score)), ~np.isnan(score)
+    row, known = np.arange(len(score)), ~np.isnan(score)
 
     def write(name: str, *columns: Any) -> Path:
         names = ["key", "place", "row", "score"]
@@ -45,7 +45,7 @@ def staged(home: Path, place: Any, score: Any, prune: bool, ends: bool) -> Stage
         return home / name
 
     key = np.zeros(len(score), np.int64)
-    rows = write("rows.parquet", key[there], place[there], row[there], score[there])
+    rows = write("rows.parquet", key[known], place[known], row[known], score[known])
     if not ends:
         return Staged(rows, None, prune)
     return Staged(
@@ -71,17 +71,17 @@ def test_windows_are_those_of_the_local_engine(
         local = [monitor.finish()]
         files = staged(tmp_path, at, score, prune, ends=False)
     names = list(workload)
-    wanted = [
+    locally = [
         (name, w.start, w.end, w.score.tolist(), w.id.tolist())
         for part in local
         for name, w in part
         if len(w)
     ]
-    found = [
+    on_spark = [
         (names[query], w.start, w.end, w.score.tolist(), w.id.tolist())
         for queries, ranked in ranked_windows(
             spark, files, WorkloadFile(workload), tmp_path / "out"
         )
         for query, w in zip(queries.tolist(), ranked, strict=True)
     ]
-    assert found == wanted
+    assert on_spark == locally

@@ -1,4 +1,4 @@
-"""Job files that ask a workload: ``skyband run`` and ``skyband explain``."""
+"""Job files with a workload: ``skyband run`` and ``skyband explain``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from skyband.errors import QueryError
 from skyband.spark.families.workload.plan import WorkloadQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
-from tests.spark import playing
-from tests.spark.playing import SECOND
+from tests.spark import samples
+from tests.spark.samples import SECOND
 
 QUERIES = """name,k,window,slide,by
 wide,2,20 seconds,10 seconds,
@@ -33,7 +33,7 @@ def run(capsys: Any, monkeypatch: Any, spark: SparkSession) -> Runner:
 def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
     query = {"by": "price", "time": "ts", "id": "id", "keep": "id", "delay": "0 seconds",
              "workload": workload}  # fmt: skip
-    found = {
+    content = {
         "source": {"format": "parquet", "path": "rows"},
         "query": {**query, **more.pop("query", {})},
         "sink": {"format": "parquet", "path": "out"},
@@ -43,24 +43,24 @@ def job(folder: Path, workload: Any = "queries.csv", **more: Any) -> Path:
     (folder / "rows").mkdir(exist_ok=True)
     (folder / "queries.csv").write_text(QUERIES)
     file = folder / "job.yaml"
-    file.write_text(yaml.safe_dump(found, sort_keys=False))
+    file.write_text(yaml.safe_dump(content, sort_keys=False))
     return file
 
 
 def rows(low: int, high: int) -> list[dict[str, Any]]:
     """A row a second."""
     return [
-        {"ts": playing.BASE + i * SECOND, "seq": i, "id": i, "sector": "ab"[i % 2],
+        {"ts": samples.BASE + i * SECOND, "seq": i, "id": i, "sector": "ab"[i % 2],
          "price": float(i * 37 % 101)}
         for i in range(low, high)
     ]  # fmt: skip
 
 
 def test_a_job_names_its_queries(tmp_path: Path) -> None:
-    found = load(job(tmp_path))
-    assert isinstance(found.query, WorkloadQuery)
-    assert dict(found.query.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
-    assert words(found) == (
+    loaded = load(job(tmp_path))
+    assert isinstance(loaded.query, WorkloadQuery)
+    assert dict(loaded.query.queries.by) == {"wide": "price", "often": "price", "cheap": "-price"}
+    assert words(loaded) == (
         "3 queries: windows of 7 seconds to 30 seconds, slides of 1 second to 15 seconds, "
         "k of 1 to 3 by price or -price"
     )
@@ -70,7 +70,7 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "more", "told"),
+    ("workload", "more", "message"),
     [
         ("none.csv", {}, "there is no file"),
         ([{"name": "a", "k": 2}], {}, "query 1 has no window"),
@@ -81,26 +81,26 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
         (5, {}, "query.workload is 5; expected a file of queries"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, workload: Any, more: Any, message: str) -> None:
     with pytest.raises(QueryError) as caught:
         load(job(tmp_path, workload, **more))
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
 @pytest.mark.spark
 def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_path: Path) -> None:
-    playing.write(tmp_path / "rows", [rows(0, 60)])
+    samples.write(tmp_path / "rows", [rows(0, 60)])
     first = run("run", job(tmp_path))
     assert first.code == 0, first.err
     assert "rows        60 read" in first.out
     assert "often" in first.out  # the leaderboard is tagged
-    playing.write(tmp_path / "rows", [rows(0, 60), rows(60, 120)])
+    samples.write(tmp_path / "rows", [rows(0, 60), rows(60, 120)])
     (tmp_path / "more.csv").write_text(QUERIES.replace("cheap,1", "dear,4"))
     last = run("run", job(tmp_path, "more.csv", drain=True))
     assert last.code == 0, last.err
     assert "the stream is drained" in last.out
-    found = spark.read.parquet(str(tmp_path / "out"))
-    counts = {row["query"]: row["count"] for row in found.groupBy("query").count().collect()}
+    leaders = spark.read.parquet(str(tmp_path / "out"))
+    counts = {row["query"]: row["count"] for row in leaders.groupBy("query").count().collect()}
     assert counts["wide"] == 2 * 13
     assert counts["often"] == 3 * 122 + 2 * (1 + 2)  # fewer rows at both ends
     assert 0 < counts["cheap"] < 9
@@ -108,8 +108,8 @@ def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_
 
 
 @pytest.mark.spark
-def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
-    playing.write(tmp_path / "rows", [rows(0, 10)])
+def test_explain_says_what_is_shared(run: Runner, tmp_path: Path) -> None:
+    samples.write(tmp_path / "rows", [rows(0, 10)])
     file = job(tmp_path, query={"partition_by": "sector"})
     ran = run("explain", file)
     assert ran.code == 0, ran.err
@@ -118,6 +118,6 @@ def test_explain_tells_what_is_shared(run: Runner, tmp_path: Path) -> None:
     assert "2 scores, in one pass: price, -price" in ran.out
     assert "about 11 open at a time, of 3 queries" in ran.out
     assert "each query for itself would keep" in ran.out
-    (figures,) = json.loads(run("explain", file, "--json").out)
-    assert figures["queries"] == 3
-    assert figures["independent_candidates_per_key"] >= figures["candidates_per_key"]
+    (metrics,) = json.loads(run("explain", file, "--json").out)
+    assert metrics["queries"] == 3
+    assert metrics["independent_candidates_per_key"] >= metrics["candidates_per_key"]

@@ -40,7 +40,7 @@ class Job:
         self.groups = defaultdict(list)
         self.admitted = []
         self.store = Store()
-        self.told = []
+        self.answers = []
         self.since, self.eras = {}, None
         self.spread = 0
 
@@ -59,8 +59,8 @@ class Job:
                 "eras": [era.plain() for era in self.eras],
                 "largest": self.largest,
             }
-            reached = (self.coming + self.spread + 1) * self.per_ms
-            earlier = EarlierRuns(known, ("0", "1"), 1, reached, self.coming * self.per_ms)
+            fresh_from = (self.coming + self.spread + 1) * self.per_ms
+            earlier = EarlierRuns(known, ("0", "1"), 1, fresh_from, self.coming * self.per_ms)
             earlier.check_scores(workload)
             self.since = earlier.complete_from(workload)
             self.eras = earlier.eras(boundaries)
@@ -71,11 +71,13 @@ class Job:
             self.largest[by[name]] = max(self.largest[by[name]], query.k)
         self.behind = self.axis.watermark_delay(step_of(self.eras))
         self.spread = max(self.spread, self.behind)
-        asked = tuple(
+        worker_queries = tuple(
             WorkerQuery(name, query, by[name], self.since.get(name))
             for name, query in queries.items()
         )
-        self.spec = WorkloadSpec(("key_0",), self.axis, PaneGrid(1, 1), asked, 2, (LongType(),))
+        self.spec = WorkloadSpec(
+            ("key_0",), self.axis, PaneGrid(1, 1), worker_queries, 2, (LongType(),)
+        )
 
     def batch(self, rows, chance):
         """One micro-batch: rows are (key, two scores, place, id)."""
@@ -88,7 +90,7 @@ class Job:
             self.admitted.append((key, scores, at, id))
             self.groups[key, label, pane].append((scores, at, id))
             self.newest = max(label, self.newest or label)
-        self.hand_on(chance)
+        self.process_closed(chance)
 
     @property
     def coming(self):
@@ -100,10 +102,10 @@ class Job:
 
     def drain(self, chance):
         self.watermark = self.axis.end // self.per_ms
-        self.hand_on(chance)
+        self.process_closed(chance)
 
-    def hand_on(self, chance):
-        """Let the processor have the panes that are closed, in any order; it may fail at first."""
+    def process_closed(self, chance):
+        """Give the processor the panes that are closed, in any order; it may fail at first."""
         groups = defaultdict(list)
         closed = self.watermark * self.per_ms
         for key, label, pane in [g for g in self.groups if g[1] <= closed]:
@@ -111,30 +113,30 @@ class Job:
         for panes in groups.values():
             chance.shuffle(panes)
         while chance.random() < 0.2:  # a task that fails leaves nothing
-            tried = run_task(self.processor(), self.store.copy(), groups.items(), self.watermark)
-            for _ in zip(range(chance.randint(0, 3)), tried, strict=False):
+            attempt = run_task(self.processor(), self.store.copy(), groups.items(), self.watermark)
+            for _ in zip(range(chance.randint(0, 3)), attempt, strict=False):
                 pass
         for _, row in run_task(self.processor(), self.store, groups.items(), self.watermark):
             fields = [field for field in self.spec.output if field.name != "rows"]
             check_layout([row[field.name] for field in fields], fields)
-            self.tell(row)
+            self.collect(row)
 
     def processor(self):
         return WindowProcessor(pickle.loads(cloudpickle.dumps(self.spec)), 1)
 
     def pane(self, key, pane, rows):
-        found = [*key, pane]
+        fields = [*key, pane]
         for score, k in enumerate(self.largest):
             ranked = [(s[score], at, id) for s, at, id in rows if oracle.ranks(s[score])]
             best = sorted(ranked, reverse=True)[:k]
-            found += [[s for s, _, _ in best], [id for _, _, id in best]]
-        return [*found, *([max(at for _, at, _ in rows) + 1] if self.counted else [])]
+            fields += [[s for s, _, _ in best], [id for _, _, id in best]]
+        return [*fields, *([max(at for _, at, _ in rows) + 1] if self.counted else [])]
 
-    def tell(self, row):
+    def collect(self, row):
         key, _, names, starts, ends, rankings, scores, ids = row
         for name, start, end, slots in zip(names, starts, ends, rankings, strict=True):
             ranking = tuple((scores[slot], ids[slot]) for slot in slots)
-            self.told.append((name, key, start, end, ranking))
+            self.answers.append((name, key, start, end, ranking))
 
 
 def some_query(chance, counted, unit):
@@ -154,21 +156,21 @@ def play(seed):
     keys = 1 if counted else chance.randint(1, 3)
     job = Job(counted, unit, chance.choice([0, 0, 3, 20]) * unit)
     at, id, number, queries, by = chance.randint(0, 50), 0, 0, {}, {}
-    lives = {}  # query -> [definition, score, since, watermark when it was removed]
+    histories = {}  # query -> [definition, score, since, watermark when it was removed]
     for _ in range(chance.randint(1, 4)):
         for name in list(queries):
             if chance.random() < 0.3:
-                lives[name][3] = job.watermark
+                histories[name][3] = job.watermark
                 del queries[name], by[name]
         while not queries or chance.random() < 0.6:
             name = f"q{number}"
             number += 1
             queries[name] = some_query(chance, counted, unit)
             by[name] = chance.randint(0, 1)
-            lives[name] = [queries[name], by[name], None, None]
+            histories[name] = [queries[name], by[name], None, None]
         job.begin(dict(queries), dict(by))
         for name in queries:
-            lives[name][2] = job.since.get(name)
+            histories[name][2] = job.since.get(name)
         for _ in range(chance.randint(0, 4)):
             rows = []
             for _ in range(chance.randint(0, 12)):
@@ -186,28 +188,28 @@ def play(seed):
         job.drain(chance)
         assert not job.store.values
         assert not job.store.timers
-    return job, lives, drained
+    return job, histories, drained
 
 
-def expected(job, lives, drained):
-    found = []
-    newest = max((at for _, _, at, _ in job.admitted), default=-1) + 1
-    for name, (query, score, since, removed) in lives.items():
+def expected_answers(job, histories, drained):
+    answers = []
+    end_position = max((at for _, _, at, _ in job.admitted), default=-1) + 1
+    for name, (query, score, since, removed) in histories.items():
         window = query.window
         until = removed if removed is not None else job.watermark
         until *= job.per_ms
         if job.counted and drained and removed is None:
-            until = newest
+            until = end_position
         for key in {row[0] for row in job.admitted}:
-            own = [row for row in job.admitted if row[0] == key]
+            key_rows = [row for row in job.admitted if row[0] == key]
             windows = oracle.time_windows(
-                [scores[score] for _, scores, _, _ in own],
-                [at for _, _, at, _ in own],
+                [scores[score] for _, scores, _, _ in key_rows],
+                [at for _, _, at, _ in key_rows],
                 window.size,
                 window.slide,
                 query.k,
                 getattr(window, "offset", 0),
-                [id for _, _, _, id in own],
+                [id for _, _, _, id in key_rows],
                 until,
             )
             for answer in windows:
@@ -215,8 +217,8 @@ def expected(job, lives, drained):
                     continue
                 if getattr(window, "full", False) and answer.start < 0:
                     continue
-                found.append((name, key[0], answer.start, answer.end, answer.rows))
-    return sorted(found)
+                answers.append((name, key[0], answer.start, answer.end, answer.rows))
+    return sorted(answers)
 
 
 @pytest.mark.parametrize("block", range(4))
@@ -225,8 +227,8 @@ def test_any_job_is_answered_exactly(block, monkeypatch):
     monkeypatch.setattr(state, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         try:
-            job, lives, drained = play(seed)
-            assert sorted(job.told) == expected(job, lives, drained)
+            job, histories, drained = play(seed)
+            assert sorted(job.answers) == expected_answers(job, histories, drained)
         except BaseException as error:
             error.add_note(f"play({seed})")
             raise

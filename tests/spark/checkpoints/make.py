@@ -79,11 +79,11 @@ def rows() -> Rows:
     """The same rows always: ties, NULL and NaN, a key that falls silent."""
     chance = random.Random(13)
     at = BASE
-    found = []
+    rows = []
     for i in range(COUNT):
         at += chance.choice([0, 1, 300_000, 700_000, SECOND])
         odd = chance.choice([None, float("nan"), 0.0, 1.0, 2.0, 3.0])
-        found.append(
+        rows.append(
             {
                 "ts": at,
                 "seq": i,
@@ -97,15 +97,15 @@ def rows() -> Rows:
                 "speed": chance.randrange(0, 40) / 4,
             }
         )
-    return found
+    return rows
 
 
 def parts() -> list[Rows]:
     """The rows as they come: out of order by up to four rows, which are within every delay."""
     chance = random.Random(14)
-    come = sorted(rows(), key=lambda row: row["seq"] + chance.randint(0, 4))
+    arrivals = sorted(rows(), key=lambda row: row["seq"] + chance.randint(0, 4))
     first, second = PARTS
-    return [come[:first], come[first:second], come[second:]]
+    return [arrivals[:first], arrivals[first:second], arrivals[second:]]
 
 
 def write(directory: Path, number: int, part: Rows) -> None:
@@ -126,23 +126,23 @@ def _ranked(**more: Any) -> Leaders:
 
 
 def _dominating(**more: Any) -> Leaders:
-    asked = {"k": 3, "dimensions": DIMENSIONS, "id": "id", "keep": ["id", "name", "ts"], **TIMES}
-    return lambda df, checkpoint, marks: top_k_dominating(df, drain=marks, **{**asked, **more})
+    options = {"k": 3, "dimensions": DIMENSIONS, "id": "id", "keep": ["id", "name", "ts"], **TIMES}
+    return lambda df, checkpoint, marks: top_k_dominating(df, drain=marks, **{**options, **more})
 
 
 def _incomplete(**more: Any) -> Leaders:
-    asked = {**OBJECTS, **TIMES, "bounds": (0, 10), "window": "12 seconds", **more}
-    return lambda df, checkpoint, marks: top_k_incomplete(df, drain=marks, **asked)
+    options = {**OBJECTS, **TIMES, "bounds": (0, 10), "window": "12 seconds", **more}
+    return lambda df, checkpoint, marks: top_k_incomplete(df, drain=marks, **options)
 
 
 def _totals(**more: Any) -> Leaders:
-    asked = {"k": 3, "key": "name", **TIMES, "window": "12 seconds", **more}
-    return lambda df, checkpoint, marks: top_k(df, drain=marks, **asked)
+    options = {"k": 3, "key": "name", **TIMES, "window": "12 seconds", **more}
+    return lambda df, checkpoint, marks: top_k(df, drain=marks, **options)
 
 
 def _workload(df: DataFrame, checkpoint: str, marks: str) -> DataFrame:
-    asked = {"time": "ts", "delay": "5 seconds", "id": "id", "keep": ["id", "name", "ts"]}
-    return top_k_workload(df, WORKLOAD, drain=marks, checkpoint=checkpoint, **asked)
+    options = {"time": "ts", "delay": "5 seconds", "id": "id", "keep": ["id", "name", "ts"]}
+    return top_k_workload(df, WORKLOAD, drain=marks, checkpoint=checkpoint, **options)
 
 
 KINDS: dict[str, Leaders] = {
@@ -179,25 +179,25 @@ def start(spark: SparkSession, kind: str, home: Path, answers: list[Any]) -> Any
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
     """A result row as JSON knows it: the end of its window, moments as whole numbers."""
-    found = {**row, "end": row["window"]["end"]}
-    del found["window"]
+    fields = {**row, "end": row["window"]["end"]}
+    del fields["window"]
     return {
         name: int(value.timestamp()) * SECOND + value.microsecond
         if isinstance(value, datetime)
         else value
-        for name, value in found.items()
+        for name, value in fields.items()
     }
 
 
 def pack(archive: Path, home: Path, answers: list[Any]) -> None:
     """An archive whose bytes depend on nothing but what it holds; Spark does without checksums."""
-    held = {"answers.json": json.dumps(answers, sort_keys=True).encode()}
+    files = {"answers.json": json.dumps(answers, sort_keys=True).encode()}
     for file in (home / "checkpoint").rglob("*"):
         if file.is_file() and file.suffix != ".crc":
-            held[str(file.relative_to(home))] = file.read_bytes()
-    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as into:
-        for name in sorted(held):
-            into.writestr(zipfile.ZipInfo(name), held[name], zipfile.ZIP_DEFLATED, 9)
+            files[str(file.relative_to(home))] = file.read_bytes()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as packed:
+        for name in sorted(files):
+            packed.writestr(zipfile.ZipInfo(name), files[name], zipfile.ZIP_DEFLATED, 9)
 
 
 def unpack(kind: str, home: Path) -> list[Any]:

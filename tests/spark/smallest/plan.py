@@ -21,7 +21,7 @@ from skyband.spark.state.processor import StateSpec
 
 @dataclass(frozen=True, kw_only=True)
 class SmallestOptions(WindowOptions):
-    """What is asked: the value that is to be small."""
+    """The options: the value that is to be small."""
 
     smallest: str
 
@@ -66,14 +66,14 @@ class SmallestPlan(WindowPlan):
 
 
 class SmallestQuery(WindowQuery):
-    """How a job file asks for it."""
+    """The query of a job file."""
 
     smallest: str = Field(description="an expression over columns, such as price")
 
     def options(
         self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
     ) -> SmallestOptions:
-        """The options that are asked for."""
+        """The options of the query."""
         return SmallestOptions(**self.fields(smallest=safe(self.smallest), drain=drain))
 
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""What may be asked of a DataFrame: mistakes are named before anything runs."""
+"""Options become a plan, and mistakes are named before anything runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skyband.errors import DataError, QueryError, SkybandError
 from skyband.spark import drain, top_k
 from skyband.topk import ALGORITHMS
-from tests.spark import playing
+from tests.spark import samples
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +25,7 @@ COLUMNS = (
     "volume int, amount decimal(10,2), list array<int>, loose variant, tags map<string,string>, "
     "note string, score double, rank int"
 )
-ASKED: dict[str, Any] = {
+OPTIONS: dict[str, Any] = {
     "k": 3,
     "by": "price",
     "time": "ts",
@@ -36,7 +36,7 @@ ASKED: dict[str, Any] = {
 COUNTED = {"window": 100, "slide": 10}
 
 MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = {
-    # what differs from ASKED, the error, and parts of: what was found, expected, the fix
+    # what differs from OPTIONS, the error, and parts of its found, expected and fix
     "k is zero": ({"k": 0}, QueryError, "k is 0", "at least 1", "at least one"),
     "k is a fraction": ({"k": 2.5}, QueryError, "k is 2.5", "whole number", ""),
     "k is a truth": ({"k": True}, QueryError, "k is True", "whole number", ""),
@@ -192,7 +192,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
 }
 
 
-def made(value: Any) -> Any:
+def evaluated(value: Any) -> Any:
     """A value, or the Column that can be made only once Spark runs."""
     return value() if callable(value) else value
 
@@ -204,11 +204,11 @@ def trades(spark: SparkSession) -> DataFrame:
 
 @pytest.fixture
 def idle(spark: SparkSession) -> Iterator[None]:
-    """Nothing may run while a question is asked."""
+    """Nothing may run while a query is planned."""
     context = spark.sparkContext
-    context.setJobGroup("asking", "nothing may run")
+    context.setJobGroup("planning", "nothing may run")
     yield
-    assert not context.statusTracker().getJobIdsForGroup("asking")
+    assert not context.statusTracker().getJobIdsForGroup("planning")
     context.setLocalProperty("spark.jobGroup.id", None)
 
 
@@ -217,7 +217,7 @@ def idle(spark: SparkSession) -> Iterator[None]:
 def test_a_mistake_is_named_before_anything_runs(trades: DataFrame, mistake: str) -> None:
     differs, kind, found, expected, fix = MISTAKES[mistake]
     with pytest.raises(SkybandError) as raised:
-        top_k(trades, **(ASKED | {name: made(value) for name, value in differs.items()}))
+        top_k(trades, **(OPTIONS | {name: evaluated(value) for name, value in differs.items()}))
     error = raised.value
     assert type(error) is kind
     assert found in error.found
@@ -237,40 +237,40 @@ def test_names_are_functions_whatever_was_imported_first(first: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("what", [None, [1], "trades"])
-def test_only_a_dataframe_is_asked(what: Any) -> None:
+@pytest.mark.parametrize("df", [None, [1], "trades"])
+def test_only_a_dataframe_is_accepted(df: Any) -> None:
     with pytest.raises(QueryError, match="expected a Spark DataFrame") as raised:
-        top_k(what, **ASKED)
+        top_k(df, **OPTIONS)
     assert "createDataFrame" in raised.value.fix
 
 
 def test_options_are_checked_before_the_dataframe_is_looked_at() -> None:
     with pytest.raises(QueryError, match="slide is 2 minutes"):
-        top_k(None, **(ASKED | {"slide": "2 minutes"}))
+        top_k(None, **(OPTIONS | {"slide": "2 minutes"}))
     with pytest.raises(QueryError, match="algorithm is 'magic'"):
-        top_k(None, **(ASKED | COUNTED | {"algorithm": "magic"}))
+        top_k(None, **(OPTIONS | COUNTED | {"algorithm": "magic"}))
 
 
 @pytest.mark.usefixtures("idle")
 def test_columns_that_spark_confuses_are_refused(spark: SparkSession) -> None:
     twice = spark.range(0).selectExpr("timestamp_millis(id) AS ts", "id", "1 AS note", "2 AS Note")
     with pytest.raises(DataError, match=r"2 columns 'note'.*different names"):
-        top_k(twice, **(ASKED | {"by": "id"}))
-    assert top_k(twice, **(ASKED | {"by": "id", "keep": "id"})).columns[-1] == "id"
+        top_k(twice, **(OPTIONS | {"by": "id"}))
+    assert top_k(twice, **(OPTIONS | {"by": "id", "keep": "id"})).columns[-1] == "id"
 
 
 def test_many_rows_per_window_are_a_warning(trades: DataFrame) -> None:
     with pytest.warns(UserWarning, match="k is 10,001: each micro-batch") as caught:
-        top_k(trades, **(ASKED | {"k": 10_001}))
+        top_k(trades, **(OPTIONS | {"k": 10_001}))
     with pytest.warns(UserWarning, match="k is 100,000") as curried:
-        trades.transform(top_k, **(ASKED | {"k": 100_000}))
+        trades.transform(top_k, **(OPTIONS | {"k": 100_000}))
     assert {warning.filename for warning in [*caught, *curried]} == {__file__}
-    assert top_k(trades, **(ASKED | {"k": 10_000})).columns
+    assert top_k(trades, **(OPTIONS | {"k": 10_000})).columns
 
 
 @pytest.mark.parametrize("name", ["auto", *ALGORITHMS])
 def test_windows_by_arrival_know_every_algorithm(trades: DataFrame, name: str) -> None:
-    leaders = top_k(trades, **(ASKED | COUNTED | {"algorithm": name}))
+    leaders = top_k(trades, **(OPTIONS | COUNTED | {"algorithm": name}))
     assert leaders.schema["rank"].metadata["skyband"]["algorithm"] == name
 
 
@@ -292,7 +292,7 @@ SCORES = {
 @pytest.mark.usefixtures("idle")
 @pytest.mark.parametrize("which", SCORES)
 def test_scores_are_columns_or_sql(trades: DataFrame, which: str) -> None:
-    leaders = top_k(trades, **(ASKED | {"by": made(SCORES[which])}))
+    leaders = top_k(trades, **(OPTIONS | {"by": evaluated(SCORES[which])}))
     assert leaders.columns == ["window", "rank", "score", "note"]
     assert leaders.schema["score"].dataType.simpleString() == "double"
 
@@ -300,13 +300,13 @@ def test_scores_are_columns_or_sql(trades: DataFrame, which: str) -> None:
 @pytest.mark.usefixtures("idle")
 def test_the_score_column_itself_is_not_kept_twice(trades: DataFrame) -> None:
     rows = trades.drop("rank", "loose", "tags")
-    asked = {key: value for key, value in ASKED.items() if key != "keep"}
-    assert top_k(rows, **(asked | {"by": "score"})).columns == [
+    options = {key: value for key, value in OPTIONS.items() if key != "keep"}
+    assert top_k(rows, **(options | {"by": "score"})).columns == [
         *("window", "rank", "score", "ts", "day", "clock", "seq"),
         *("sector", "price", "volume", "amount", "list", "note"),
     ]
     with pytest.raises(QueryError, match="'score' has the name of a result column"):
-        top_k(rows, **(asked | {"by": F.col("score")}))
+        top_k(rows, **(options | {"by": F.col("score")}))
 
 
 def test_names_are_found_whatever_their_case(spark: SparkSession) -> None:
@@ -401,7 +401,7 @@ def test_kept_values_and_keys_of_every_type_come_back_as_they_were(
 ) -> None:
     source = spark.read.parquet(typed)
     keys = ["even"] if arrival else KEYS
-    query: dict[str, Any] = {
+    options: dict[str, Any] = {
         "k": 2,
         "by": "n",
         "time": "ts",
@@ -411,17 +411,17 @@ def test_kept_values_and_keys_of_every_type_come_back_as_they_were(
         "delay": "1 minute",
         "drain": str(tmp_path / "marks"),
     }
-    batch = top_k(source, **query)
+    batch = top_k(source, **options)
     assert not (tmp_path / "marks").exists()  # a batch has nothing to drain
     reader = spark.readStream.schema(source.schema)
-    drain(spark, query["drain"])
-    stream = top_k(reader.parquet(typed), **query)
+    drain(spark, options["drain"])
+    stream = top_k(reader.parquet(typed), **options)
     assert stream.schema == batch.schema
-    playing.run(stream, tmp_path)
-    found = spark.read.schema(batch.schema).parquet(str(tmp_path / "out"))
-    wanted = texts(source, "n", *KEPT)
-    assert texts(batch, "n", *KEPT) == wanted
-    assert texts(found, "n", *KEPT) == wanted
+    samples.run(stream, tmp_path)
+    stored = spark.read.schema(batch.schema).parquet(str(tmp_path / "out"))
+    expected = texts(source, "n", *KEPT)
+    assert texts(batch, "n", *KEPT) == expected
+    assert texts(stored, "n", *KEPT) == expected
 
 
 @pytest.mark.parametrize("key", ["d", "part"])
@@ -473,29 +473,29 @@ RESULTS = {
 def test_results_look_as_documented(
     spark: SparkSession, trades: DataFrame, tmp_path: Path, which: str
 ) -> None:
-    differs, wanted = RESULTS[which]
-    query = ASKED | {"partition_by": ["sector", "day"], "keep": ["note", "ts"]} | differs
-    batch = top_k(trades, **query)
-    stream = top_k(spark.readStream.schema(trades.schema).parquet(str(tmp_path)), **query)
-    assert batch.schema.simpleString() == wanted
+    differs, schema = RESULTS[which]
+    options = OPTIONS | {"partition_by": ["sector", "day"], "keep": ["note", "ts"]} | differs
+    batch = top_k(trades, **options)
+    stream = top_k(spark.readStream.schema(trades.schema).parquet(str(tmp_path)), **options)
+    assert batch.schema.simpleString() == schema
     assert stream.schema == batch.schema
     assert stream.isStreaming
-    assert trades.transform(top_k, **query).schema == batch.schema
+    assert trades.transform(top_k, **options).schema == batch.schema
 
 
 def test_a_time_without_zone_is_read_in_utc(spark: SparkSession) -> None:
     rows = spark.sql("SELECT TIMESTAMP_NTZ'2024-01-01 10:00:05' AS clock, 1 AS n")
-    query: dict[str, Any] = {"k": 1, "by": "n", "time": "clock", "window": timedelta(seconds=10)}
-    (row,) = top_k(rows, **query).collect()
+    options: dict[str, Any] = {"k": 1, "by": "n", "time": "clock", "window": timedelta(seconds=10)}
+    (row,) = top_k(rows, **options).collect()
     assert [str(at) for at in row.window] == ["2024-01-01 10:00:00", "2024-01-01 10:00:10"]
     assert row.clock == row.window.start + timedelta(seconds=5)
     spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
     try:
         with pytest.raises(DataError, match="the session's is Europe/Berlin"):
-            top_k(rows, **query)
+            top_k(rows, **options)
         moments = rows.select("n", F.current_timestamp().alias("ts"), "clock")
         with pytest.raises(DataError, match="column 'clock' has no time zone"):
-            top_k(moments, **(query | {"time": "ts"}))
-        assert top_k(moments, **(query | {"time": "ts", "keep": "n"})).columns[-1] == "n"
+            top_k(moments, **(options | {"time": "ts"}))
+        assert top_k(moments, **(options | {"time": "ts", "keep": "n"})).columns[-1] == "n"
     finally:
         spark.conf.set("spark.sql.session.timeZone", "UTC")

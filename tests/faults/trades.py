@@ -1,4 +1,4 @@
-"""Rows, two queries on them, and what the oracle expects of both."""
+"""Trades, two queries over them, and what the oracle says of both."""
 
 from __future__ import annotations
 
@@ -54,35 +54,40 @@ COUNTED = {
 }
 
 
-def rows(seed, count, jumps=0.05):
-    """Rows as they arrive: out of order within the delay, silent for up to 60 slides at times."""
+def make_trades(seed, count, jumps=0.05):
+    """Trades as they arrive: out of order within the delay, silent for up to 60 slides at times."""
     chance = random.Random(seed)
-    at, found = BASE + chance.randrange(SECOND), []
+    at, trades = BASE + chance.randrange(SECOND), []
     for i in range(count):
         at += chance.choice((0, 1, SECOND // 3, SECOND, 2 * SECOND))
         if chance.random() < jumps:
             at += chance.randint(0, 60) * SLIDE
         price = chance.choice(ODD_PRICES) if chance.random() < 0.4 else chance.random() * 9
-        row = {"ts": at, "id": i * 7919 % 10_007, "sector": chance.choice(SECTORS), "price": price}
-        found.append(row)
-    found.sort(key=lambda row: row["ts"] + chance.randint(0, DELAY))
+        trade = {
+            "ts": at,
+            "id": i * 7919 % 10_007,
+            "sector": chance.choice(SECTORS),
+            "price": price,
+        }
+        trades.append(trade)
+    trades.sort(key=lambda trade: trade["ts"] + chance.randint(0, DELAY))
     order = sorted(range(count), key=lambda i: i + chance.random() * SWAP)
     for seq, i in enumerate(order):
-        found[i]["seq"] = seq
-    return found
+        trades[i]["seq"] = seq
+    return trades
 
 
-def later_than(found):
-    """A row so much later that all windows of these rows are answered; its own are not."""
-    newest = max(row["ts"] for row in found)
+def later_than(trades):
+    """A trade so much later that all windows of these are answered; its own are not."""
+    newest = max(row["ts"] for row in trades)
     return {"ts": newest + 1000 * SLIDE, "seq": -1, "id": -1, "sector": "later", "price": 0.0}
 
 
-def cut(found, parts, seed):
-    """Cut rows into so many parts at random; rows of a part come in any order."""
+def cut(trades, parts, seed):
+    """Cut trades into so many parts at random; those of a part come in any order."""
     chance = random.Random(seed)
-    cuts = sorted(chance.sample(range(1, len(found)), parts - 1))
-    pieces = [found[a:b] for a, b in zip([0, *cuts], [*cuts, len(found)], strict=True)]
+    cuts = sorted(chance.sample(range(1, len(trades)), parts - 1))
+    pieces = [trades[a:b] for a, b in zip([0, *cuts], [*cuts, len(trades)], strict=True)]
     for piece in pieces:
         chance.shuffle(piece)
     return pieces
@@ -99,18 +104,18 @@ def write(directory, parts, first=0):
         staged.rename(file)
 
 
-def trades(spark, directory):
+def trade_stream(spark, directory):
     """The files of a directory as a stream, one per micro-batch."""
     reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
     return reader.parquet(str(directory))
 
 
 def timed(spark, source, **options):
-    return top_k(trades(spark, source), **{**TIMED, **options})
+    return top_k(trade_stream(spark, source), **{**TIMED, **options})
 
 
 def counted(spark, source, **options):
-    return top_k(trades(spark, source), **{**COUNTED, **options})
+    return top_k(trade_stream(spark, source), **{**COUNTED, **options})
 
 
 def overwriting(directory):
@@ -122,15 +127,15 @@ def overwriting(directory):
     return write_batch
 
 
-def started(leaders, here, sink=None):
-    """A bounded run of a query whose checkpoint is in ``here``, into a sink for foreachBatch."""
+def start(leaders, here, sink=None):
+    """Start a bounded run, with its checkpoint in ``here``, into a sink for foreachBatch."""
     writer = leaders.writeStream.foreachBatch(sink or overwriting(here / "out"))
     writer = writer.option("checkpointLocation", str(here / "checkpoint"))
     return writer.trigger(availableNow=True).start()
 
 
-def told(spark, here):
-    """What a sink of :func:`started` holds."""
+def sink_rows(spark, here):
+    """The rows in a sink of :func:`start`."""
     return spark.read.parquet(str(here / "out")).collect()
 
 
@@ -138,20 +143,20 @@ def micros(moment):
     return round(moment.timestamp()) * SECOND + moment.microsecond
 
 
-def answers(found):
+def answers(rows):
     """Rankings in Spark's rows, as :func:`expected_answers` has them."""
     return sorted(
         (row["sector"] or "", micros(row["window"]["end"]), row["rank"], row["score"], row["id"])
-        for row in found
+        for row in rows
     )
 
 
-def expected_answers(found, size=SIZE):
+def expected_answers(trades, size=SIZE):
     """(sector, window end, rank, score, id) of every window."""
     expected = []
-    for sector in {row["sector"] for row in found}:
-        own = [row for row in found if row["sector"] == sector]
-        columns = ([row[name] for row in own] for name in ("price", "ts", "id"))
+    for sector in {row["sector"] for row in trades}:
+        sector_trades = [row for row in trades if row["sector"] == sector]
+        columns = ([row[name] for row in sector_trades] for name in ("price", "ts", "id"))
         prices, times, ids = columns
         for window in oracle.time_windows(prices, times, size, SLIDE, TIMED["k"], OFFSET, ids):
             for rank, (score, id) in enumerate(window.rows, start=1):
@@ -159,18 +164,18 @@ def expected_answers(found, size=SIZE):
     return sorted(expected)
 
 
-def reports(found):
+def reports(rows):
     """Changes in Spark's rows, as :func:`expected_reports` has them."""
     return sorted(
         (row["window"]["end"], row["id"], row["rank"] or 0, row["previous_rank"] or 0)
-        for row in found
+        for row in rows
     )
 
 
-def expected_reports(found):
+def expected_reports(trades):
     """(window end, id, rank, previous rank) of what changed between windows over the sequence."""
-    inside = sorted(found, key=lambda row: row["seq"])
-    prices, ids = [row["price"] for row in inside], [row["id"] for row in inside]
+    ordered = sorted(trades, key=lambda row: row["seq"])
+    prices, ids = [row["price"] for row in ordered], [row["id"] for row in ordered]
     windows = oracle.count_windows(prices, COUNT, STEP, COUNTED["k"], ids)
     return sorted(
         (end, id, rank, previous)

@@ -1,4 +1,4 @@
-"""The same rows as a batch, as a stream, and through the oracle."""
+"""Sample rows as a batch, as a stream, and through the oracle."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = pa.schema(
         ("price", pa.float64()),
     ]
 )
-ROWS = "ts timestamp, seq bigint, id bigint, sector string, price double"
+DDL = "ts timestamp, seq bigint, id bigint, sector string, price double"
 SCORES = [None, float("nan"), -0.0, 0.0, float("inf"), float("-inf"), 1.0, 2.0, 3.0, 5.0, 8.0]
 
 
@@ -33,12 +33,12 @@ def rows(seed: int, count: int, gap: int = SECOND // 2) -> list[dict[str, Any]]:
     """Random rows in order of time: ties of score and time, odd scores, keys, a silent stretch."""
     chance = random.Random(seed)
     at = BASE + chance.randrange(SECOND)
-    found = []
+    rows = []
     for i in range(count):
         at += chance.choice([0, 0, 1, gap, 2 * gap])
         if i == count // 2:
             at += 200 * gap
-        found.append(
+        rows.append(
             {
                 "ts": at,
                 "seq": i,
@@ -47,7 +47,7 @@ def rows(seed: int, count: int, gap: int = SECOND // 2) -> list[dict[str, Any]]:
                 "price": chance.choice(SCORES) if chance.random() < 0.5 else chance.random() * 9,
             }
         )
-    return found
+    return rows
 
 
 def write(path: Path, parts: list[list[dict[str, Any]]]) -> str:
@@ -60,29 +60,29 @@ def write(path: Path, parts: list[list[dict[str, Any]]]) -> str:
     return str(path)
 
 
-def split(found: list[dict[str, Any]], parts: int, seed: int) -> list[list[dict[str, Any]]]:
+def split(rows: list[dict[str, Any]], count: int, seed: int) -> list[list[dict[str, Any]]]:
     """Cut rows at random, and shuffle each part."""
     chance = random.Random(seed)
-    cuts = sorted(chance.sample(range(1, len(found)), parts - 1))
-    pieces = [found[a:b] for a, b in zip([0, *cuts], [*cuts, len(found)], strict=True)]
-    for piece in pieces:
-        chance.shuffle(piece)
-    return pieces
+    cuts = sorted(chance.sample(range(1, len(rows)), count - 1))
+    parts = [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+    for part in parts:
+        chance.shuffle(part)
+    return parts
 
 
 def stream(spark: SparkSession, source: str) -> DataFrame:
     """The files of a directory, one per micro-batch, in order of name."""
-    reader = spark.readStream.schema(ROWS).option("maxFilesPerTrigger", 1)
+    reader = spark.readStream.schema(DDL).option("maxFilesPerTrigger", 1)
     return reader.option("latestFirst", "false").parquet(source)
 
 
-def play(spark: SparkSession, home: Path, source: str, **query: Any) -> list[Any]:
+def run_and_drain(spark: SparkSession, home: Path, source: str, **options: Any) -> list[Any]:
     """Run a stream to its end, drain it, and return what the sink holds."""
     marks = str(home / "marks")
     for ended in (False, True):
         if ended:
             drain(spark, marks)
-        leaders = top_k(stream(spark, source), drain=marks, **query)
+        leaders = top_k(stream(spark, source), drain=marks, **options)
         run(leaders, home)
     return spark.read.parquet(str(home / "out")).collect()
 
@@ -96,43 +96,44 @@ def run(leaders: DataFrame, home: Path) -> Any:
     return query
 
 
-def whole(found: list[Any], *keys: str) -> list[tuple[Any, ...]]:
+def result_rows(rows: list[Any], *keys: str) -> list[tuple[Any, ...]]:
     """Result rows without changes as (key, end, rank, score, id), sorted."""
     return sorted(
-        (*(str(row[key]) for key in keys), place(row.window.end), row["rank"], row.score, row.id)
-        for row in found
+        (*(str(row[key]) for key in keys), position(row.window.end), row["rank"], row.score, row.id)
+        for row in rows
     )
 
 
-def place(end: Any) -> int:
+def position(end: Any) -> int:
+    """The end of a window as a whole number: microseconds if it is a time."""
     if isinstance(end, int):
         return end
     return int(end.timestamp()) * SECOND + end.microsecond
 
 
 def expected(
-    found: list[dict[str, Any]], k: int, size: int, slide: int, offset: int = 0, key: str = ""
+    rows: list[dict[str, Any]], k: int, size: int, slide: int, offset: int = 0, key: str = ""
 ) -> list[tuple[Any, ...]]:
-    """What the oracle says of time windows, in the layout of :func:`whole`."""
+    """What the oracle says of time windows, in the layout of :func:`result_rows`."""
     answers: list[tuple[Any, ...]] = []
-    for value in sorted({str(row[key]) for row in found} if key else {""}):
-        own = [row for row in found if not key or str(row[key]) == value]
-        scores = [None if row["price"] is None else row["price"] + 0.0 for row in own]
+    for value in sorted({str(row[key]) for row in rows} if key else {""}):
+        key_rows = [row for row in rows if not key or str(row[key]) == value]
+        scores = [None if row["price"] is None else row["price"] + 0.0 for row in key_rows]
         windows = oracle.time_windows(
             scores,
-            [row["ts"] for row in own],
+            [row["ts"] for row in key_rows],
             size,
             slide,
             k,
             offset,
-            [row["id"] for row in own],
+            [row["id"] for row in key_rows],
         )
-        answers += ranked(windows, *([value] if key else []))
+        answers += oracle_rows(windows, *([value] if key else []))
     return sorted(answers)
 
 
-def ranked(windows: list[Any], *key: str) -> list[tuple[Any, ...]]:
-    """Windows of the oracle in the layout of :func:`whole`."""
+def oracle_rows(windows: list[Any], *key: str) -> list[tuple[Any, ...]]:
+    """Windows of the oracle in the layout of :func:`result_rows`."""
     return [
         (*key, window.end, rank, score, id)
         for window in windows

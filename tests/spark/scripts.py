@@ -1,4 +1,4 @@
-"""Python files in processes of their own."""
+"""Run Python files as scripts, in processes of their own."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ EXAMPLES = ROOT / "examples"
 _HASTE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Java that starts sooner
 
 
-def run(file: Path, home: Path, *arguments: str) -> str:
-    """What a file prints; it must succeed, and leave nothing where it was started."""
+def run_script(file: Path, home: Path, *arguments: str) -> str:
+    """Return what a file prints; it must succeed, and leave nothing where it was started."""
     started, temporary = home / "started here", home / "temporary"
     started.mkdir()
     temporary.mkdir()
-    own = os.environ | {
+    environment = os.environ | {
         "JAVA_TOOL_OPTIONS": _HASTE,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         "TMPDIR": str(temporary),
     }
     command = [sys.executable, str(file), *arguments]
     done = subprocess.run(
-        command, cwd=started, env=own, capture_output=True, text=True, timeout=600
+        command, cwd=started, env=environment, capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr[-5000:]}"
     assert not list(started.iterdir())
