@@ -112,8 +112,6 @@ class Plan(ABC):
 
     base: BasePlan
 
-    family: ClassVar[str]  # its name in the registry
-
     @property
     @abstractmethod
     def scores(self) -> tuple[Column, ...]:
@@ -272,7 +270,6 @@ class WindowPlan(Plan):
 class Family(ABC):
     """A kind of query: makes plans, and says what generic modules need to know of them."""
 
-    name: ClassVar[str]
     job_query: ClassVar[type[JobQuery]]  # how a job file asks such a query
     marker: ClassVar[str | None] = None  # the key of a job's query, and of a description
     query_columns: ClassVar[tuple[str, ...]] = ()  # result columns that tell its queries apart

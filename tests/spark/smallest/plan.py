@@ -37,8 +37,6 @@ class SmallestOptions(WindowOptions):
 class SmallestPlan(WindowPlan):
     """Rows by a score that is the value with its sign turned."""
 
-    family: ClassVar[str] = "smallest"
-
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
         return best_rows(settled(rows, self.base, self.grid), self, newest)
@@ -84,7 +82,6 @@ class SmallestQuery(WindowQuery):
 class SmallestFamily(Family):
     """Rows by how small they are."""
 
-    name: ClassVar[str] = "smallest"
     job_query: ClassVar[type[JobQuery]] = SmallestQuery
     marker: ClassVar[str] = "smallest"
 

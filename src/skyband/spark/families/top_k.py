@@ -66,8 +66,6 @@ class TopKOptions(WindowOptions):
 class TopKPlan(WindowPlan):
     """A query that is answered from panes."""
 
-    family: ClassVar[str] = "top_k"
-
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
         return best_rows(settled(rows, self.base, self.grid), self, newest)
@@ -212,7 +210,6 @@ class TopKQuery(WindowQuery, RowFields):
 class TopKFamily(Family):
     """Rows by a score."""
 
-    name: ClassVar[str] = "top_k"
     job_query: ClassVar[type[JobQuery]] = TopKQuery
 
     def resolve(self, df: DataFrame, options: TopKOptions) -> TopKPlan:

@@ -97,7 +97,6 @@ class DominatingPlan(WindowPlan):
     points: tuple[Column, ...]
     shards: int
 
-    family: ClassVar[str] = "dominating"
     path: ClassVar[str] = "shards"
 
     @property
@@ -243,7 +242,6 @@ class DominatingQuery(WindowQuery, RowFields):
 class DominatingFamily(Family):
     """Rows that dominate the most others."""
 
-    name: ClassVar[str] = "dominating"
     job_query: ClassVar[type[JobQuery]] = DominatingQuery
     marker: ClassVar[str | None] = "dominating"
 

@@ -168,8 +168,6 @@ class IncompletePlan(WindowPlan):
     options: Mapping[str, Any]
     shards: int
 
-    family: ClassVar[str] = "incomplete"
-
     @property
     def extras(self) -> tuple[Column, ...]:
         """The stream, and whether the value was moved."""
@@ -340,7 +338,6 @@ class IncompleteQuery(WindowQuery):
 class IncompleteFamily(Family):
     """Objects of incomplete streams."""
 
-    name: ClassVar[str] = "incomplete"
     job_query: ClassVar[type[JobQuery]] = IncompleteQuery
     marker: ClassVar[str | None] = "incomplete"
     unspoken: ClassVar[tuple[str, ...]] = (VALUE,)

@@ -134,8 +134,6 @@ class TotalsPlan(WindowPlan):
     scale: int
     shards: int
 
-    family: ClassVar[str] = "totals"
-
     @property
     def sums(self) -> PartialSums:
         """How values are added up by key and pane."""
@@ -288,7 +286,6 @@ class TotalsQuery(JobQuery):
 class TotalsFamily(Family):
     """Keys by the totals of their rows."""
 
-    name: ClassVar[str] = "totals"
     job_query: ClassVar[type[JobQuery]] = TotalsQuery
     marker: ClassVar[str | None] = "key"
 

@@ -108,8 +108,6 @@ class WorkloadPlan(Plan):
     spread: int
     goes_on: int
 
-    family: ClassVar[str] = "workload"
-
     @property
     def scores(self) -> tuple[Column, ...]:
         """The scores of all queries, each once."""
@@ -345,7 +343,6 @@ class WorkloadQuery(JobQuery, RowFields):
 class WorkloadFamily(Family):
     """Many queries by one or several scores."""
 
-    name: ClassVar[str] = "workload"
     job_query: ClassVar[type[JobQuery]] = WorkloadQuery
     marker: ClassVar[str | None] = "workload"
     query_columns: ClassVar[tuple[str, ...]] = (QUERY,)
