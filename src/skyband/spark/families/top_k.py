@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from skyband.errors import QueryError
 from skyband.query import TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
-from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, size_of
+from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, state_line
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
@@ -92,10 +92,7 @@ class TopKPlan(WindowPlan):
                            "order"),
             *([("open panes", f"about {metrics['open_panes']}{each}, of at most {k:,} rows")]
               if metrics["open_panes"] is not None else []),
-            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
-                      f"{metrics['bytes_per_row']:,} bytes{each}: "
-                      f"{size_of(metrics['state_bytes_per_key'])}"
-                      + (", times the number of keys" if self.base.keys else "")),
+            state_line(self.base, metrics),
         ]  # fmt: skip
 
     def _path_lines(self) -> Lines:

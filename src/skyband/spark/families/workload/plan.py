@@ -23,7 +23,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
-from skyband.spark.explain import PANE_PATH, Lines, row_bytes, size_of
+from skyband.spark.explain import PANE_PATH, Lines, row_bytes, state_line
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
@@ -246,10 +246,7 @@ class WorkloadPlan(Plan):
             ("", f"each query for itself would keep {apart:,}: {apart / max(together, 1):,.1f} "
                  f"times as many, and read every row {metrics['queries']:,} times"),
             ("open panes", f"about {metrics['open_panes']}{each}"),
-            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
-                      f"{metrics['bytes_per_row']:,} bytes{each}: "
-                      f"{size_of(metrics['state_bytes_per_key'])}"
-                      + (", times the number of keys" if self.base.keys else "")),
+            state_line(self.base, metrics),
         ]  # fmt: skip
 
     def _pane_lengths(self) -> str:
