@@ -94,6 +94,24 @@ class WindowOptions(CommonOptions):
                 "write sequence='offset', or window='1 hour', time='ts'",
             )
 
+    def refuse_algorithm(self) -> None:
+        """Refuse to choose an algorithm where windows are answered from panes."""
+        if self.algorithm != "auto":
+            raise QueryError(
+                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
+                "'auto': only count windows by arrival run one of the local engine's",
+                "leave algorithm out",
+            )
+
+    def refuse_sequence_by_key(self) -> None:
+        """Refuse windows over a sequence where each key is answered by itself."""
+        if self.sequence is not None and self.partition_by:
+            raise QueryError(
+                f"both sequence={self.sequence!r} and partition_by were given",
+                "windows of time for each key, or windows over a sequence of all rows",
+                "leave partition_by out, or write time='ts', window='1 hour'",
+            )
+
 
 def check_algorithm(algorithm: str, names: tuple[str, ...]) -> None:
     """Refuse what is no algorithm."""

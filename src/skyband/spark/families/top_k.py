@@ -15,7 +15,6 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skyband.errors import QueryError
 from skyband.query import TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
 from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, state_line
@@ -52,12 +51,8 @@ class TopKOptions(WindowOptions):
         query = TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
-        elif self.algorithm != "auto":
-            raise QueryError(
-                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
-                "'auto': only count windows by arrival run one of the local engine's",
-                "leave algorithm out",
-            )
+        else:
+            self.refuse_algorithm()
         self.check()
         return query
 

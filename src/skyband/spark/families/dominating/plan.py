@@ -56,12 +56,7 @@ class DominatingOptions(WindowOptions):
         return query
 
     def _check_by_key(self) -> None:
-        if self.sequence is not None:
-            raise QueryError(
-                f"both sequence={self.sequence!r} and partition_by were given",
-                "windows of time for each key, or windows over a sequence of all rows",
-                "leave partition_by out, or write time='ts', window='1 hour'",
-            )
+        self.refuse_sequence_by_key()
         check_algorithm(self.algorithm, ALGORITHMS)
         if self.shards is not None:
             raise QueryError(

@@ -119,12 +119,7 @@ class IncompleteOptions(WindowOptions):
     def _check_sequence(self) -> None:
         if self.sequence is None:
             return
-        if self.partition_by:
-            raise QueryError(
-                f"both sequence={self.sequence!r} and partition_by were given",
-                "windows of time for each key, or windows over a sequence of all rows",
-                "leave partition_by out, or write time='ts', window='1 hour'",
-            )
+        self.refuse_sequence_by_key()
         if self.drain is not None:
             raise QueryError(
                 "drain is given for windows over a sequence",

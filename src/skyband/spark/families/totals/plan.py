@@ -91,12 +91,7 @@ class TotalsOptions(WindowOptions):
                 "windows of time",
                 "write window='1 hour', slide='1 minute', time='ts'",
             )
-        if self.algorithm != "auto":
-            raise QueryError(
-                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
-                "'auto': only count windows by arrival run one of the local engine's",
-                "leave algorithm out",
-            )
+        self.refuse_algorithm()
         self._check_key()
         # what a Column asks for, only Spark can tell
         return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
