@@ -75,27 +75,16 @@ def settings(texts: list[str]) -> dict[str, int | float | str]:
     return settings
 
 
-def window_of(given: Mapping[str, Any]) -> Window:
-    """The window that the options of a command ask for."""
-    names = ("last", "time", "window", "slide", "offset", "full")
-    return window(*(given[name] for name in names))
-
-
 def emit_of(given: Mapping[str, Any]) -> Emit:
     """What ``--emit`` asks for."""
     emit = choice(given["emit"], "--emit", ("all", "changes"))
     return "changes" if emit == "changes" else "all"
 
 
-def window(
-    count: str | None,
-    time: str | None,
-    length: str | None,
-    slide: str | None,
-    offset: str | None,
-    full: bool,
-) -> Window:
+def window_of(given: Mapping[str, Any]) -> Window:
     """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``."""
+    names = ("last", "time", "window", "slide", "offset", "full")
+    count, time, length, slide, offset, full = (given[name] for name in names)
     ways = "--last 1000 --slide 100, or --time ts --window '1 hour' --slide '1 minute'"
     if count is not None and (length is not None or time is not None):
         other = "--window" if length is not None else "--time"

@@ -6,12 +6,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skyband.errors import DataError
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from skyband.order import Ints
 
 Kind = Literal["csv", "parquet", "json"]
+T = TypeVar("T")
 
 BATCH = 65_536
 """Rows per record batch."""
@@ -87,12 +87,7 @@ class Source:
     def __enter__(self) -> Source:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
         self._directory.cleanup()
 
@@ -157,10 +152,17 @@ class Source:
         """Whether the column types are known, not concluded from the first rows."""
         return self.kind == "parquet" or self._sample == -1
 
-    def look_at_all(self) -> None:
-        """Conclude the column types from all rows, after a :class:`MisreadError`."""
-        self._sample = -1
-        self.columns = self._columns()
+    def read(self, reading: Callable[[Source], T]) -> T:
+        """Do what reads the file; again, with column types from all rows, if they were misjudged.
+
+        Types are concluded from the first rows, and a :class:`MisreadError` shows them to be wrong.
+        """
+        try:
+            return reading(self)
+        except MisreadError:
+            self._sample = -1
+            self.columns = self._columns()
+            return reading(self)
 
     @property
     def empty(self) -> bool:
