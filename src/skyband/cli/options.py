@@ -132,13 +132,6 @@ def _amount(text: str, option: str, least: int | None = 1) -> str | int:
     return text if _whole(text.strip()) is None else whole(text, option, least)
 
 
-def none_beside(option: str, **others: object) -> None:
-    """Refuse what ranks in another way beside an option; others by their names, such as ``by``."""
-    for name, value in others.items():
-        if value:
-            raise QueryError(f"--{name} with {option}", "one of them", f"leave --{name} out")
-
-
 def require_unit(window: Window, integers: bool, time: str) -> None:
     """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
     if not isinstance(window, TimeWindow):

@@ -6,7 +6,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from skyband.cli import options
 from skyband.cli.commands import FAMILIES, family
 from skyband.cli.commands.file_query import FileFacts, Given, QueryOptions
 from skyband.cli.input.source import Source
@@ -65,8 +64,10 @@ def _is_job(file: str | None, given: Given) -> bool:
 def _family(given: Given) -> type[QueryOptions]:
     """The family whose options were given."""
     known = next(one for one in map(family, FAMILIES) if one.meant_by(given))
-    others = {name: given[name] for name in known.excludes}
-    options.none_beside(f"--{known.option}", **others)
+    for name in known.excludes:
+        if given[name]:
+            problem = f"--{name} with --{known.option}"
+            raise QueryError(problem, "one of them", f"leave --{name} out")
     return known
 
 
