@@ -235,20 +235,16 @@ class Source:
         outer, order = ["row", *numbers], ["row"]
         if time is not None:
             inner.append(f"{time} AS time")
-            outer, order = [*outer, "time"], ["time NULLS FIRST", *order]
+            outer.append("time")
+            order.insert(0, "time NULLS FIRST")
+        apart = [*keys, *(objects or [])]
+        inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
+        by = [f"apart_{at} NULLS FIRST" for at in range(len(apart))]
         if keys:
-            names = [f"key_{at}" for at in range(len(keys))]
-            inner += [f"{key.quoted} AS {name}" for key, name in zip(keys, names, strict=True)]
-            by = ", ".join(f"{name} NULLS FIRST" for name in names)
-            outer, order = (
-                [*outer, f"dense_rank() OVER (ORDER BY {by}) - 1 AS key"],
-                ["key", *order],
-            )
+            outer.append(f"dense_rank() OVER (ORDER BY {', '.join(by[: len(keys)])}) - 1 AS key")
+            order.insert(0, "key")
         if objects:
-            apart = [*keys, *objects]
-            inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
-            by = ", ".join(f"apart_{at} NULLS FIRST" for at in range(len(apart)))
-            outer.append(f"dense_rank() OVER (ORDER BY {by}) - 1 AS object")
+            outer.append(f"dense_rank() OVER (ORDER BY {', '.join(by)}) - 1 AS object")
         return self._stream(
             f"SELECT {', '.join(outer)} "
             f"FROM (SELECT {', '.join(inner)} FROM {self.scan} WHERE {where}) "
