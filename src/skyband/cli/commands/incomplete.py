@@ -412,9 +412,7 @@ def _notes(query: TopKIncomplete, streams: list[_StreamFacts], algorithm: str) -
     clipped = sum(one.outside for one in known)
     if clipped:
         yield f"clipped: {clipped:,} values outside of the bounds"
-    others = sum(one.rows for one in streams if one.stream is not None) - sum(
-        one.rows for one in known
-    )
+    others = sum(one.rows for one in streams if one.stream not in (None, *query.streams))
     if others:
         yield f"left out: {others:,} rows of other streams"
     for name in query.streams:

@@ -75,13 +75,8 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
         lines = [f"{name:12}{words[name]}" for name in names if name in words]
     if job.sink.path is not None:
         lines.append(f"results     {job.place(job.sink.path)}")
-    return [
-        *lines,
-        *(
-            f"{'to go on' if not at else '':12}{line}"
-            for at, line in enumerate(_next(job, work, stopped))
-        ),
-    ]
+    first, *more = _next(job, work, stopped)
+    return [*lines, f"to go on    {first}", *(f"{'':12}{line}" for line in more)]
 
 
 def _next(job: Job, work: Any, stopped: bool) -> list[str]:
