@@ -57,8 +57,6 @@ from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 from skyband.windows import CountWindow, TimeWindow
 
-__all__ = ["FAMILY", "TotalsOptions", "TotalsPlan", "TotalsQuery", "refuse_aggregate"]
-
 _LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
