@@ -24,7 +24,10 @@ _LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What every family is asked."""
+    """What every family is asked.
+
+    ``checkpoint`` is where a stream keeps its own, for families whose queries may change.
+    """
 
     time: str | None = None
     sequence: str | None = None
@@ -33,6 +36,7 @@ class CommonOptions:
     skew: Duration | None = "1 hour"
     deduplicate_by: Names | None = None
     drain: str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def check(self) -> None:
         """Refuse what no DataFrame can make right."""

@@ -68,9 +68,7 @@ class SmallestQuery(WindowQuery):
 
     smallest: str = Field(description="an expression over columns, such as price")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> SmallestOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> SmallestOptions:
         """The options that are asked for."""
         return SmallestOptions(**self.fields(smallest=safe(self.smallest), drain=drain))
 

@@ -183,9 +183,7 @@ class TopKQuery(WindowQuery, RowFields):
 
     by: str = Field(description="an expression over columns, such as price * volume")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> TopKOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> TopKOptions:
         """The options that are asked for."""
         return TopKOptions(**self.fields(by=safe(self.by), drain=drain))
 

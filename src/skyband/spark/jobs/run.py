@@ -260,9 +260,9 @@ def _resolved(
     job: Job, rows: DataFrame, drain: str | None = None, checkpoint: str | None = None
 ) -> Plan:
     """The plan of a job's query; ``drain`` is for streams that can be drained."""
-    options = job.query.options(lambda text: safe_score(text, rows.columns), None, checkpoint)
+    options = job.query.options(lambda text: safe_score(text, rows.columns))
     drain = drain if options.drainable else None
-    return job.family.resolve(rows, replace(options, drain=drain))
+    return job.family.resolve(rows, replace(options, drain=drain, checkpoint=checkpoint))
 
 
 @contextmanager

@@ -222,9 +222,7 @@ class DominatingQuery(WindowQuery, RowFields):
     )
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> DominatingOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> DominatingOptions:
         """The options that are asked for."""
         dimensions = [(safe(name), direction) for name, direction in self.dominating.items()]
         return DominatingOptions(**self.fields("dominating", dimensions=dimensions, drain=drain))

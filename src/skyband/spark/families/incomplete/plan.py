@@ -314,9 +314,7 @@ class IncompleteQuery(WindowQuery):
     )
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> IncompleteOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> IncompleteOptions:
         """The options that are asked for."""
         rows = self.incomplete.model_dump()
         if isinstance(rows["repeats"], dict):

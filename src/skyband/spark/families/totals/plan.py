@@ -261,9 +261,7 @@ class TotalsQuery(JobQuery):
     emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> TotalsOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> TotalsOptions:
         """The options that are asked for."""
         aggregate = of_text(self.by)
         if aggregate.value is not None:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -57,7 +56,6 @@ class WorkloadOptions(CommonOptions):
     workload: Workload
     id: Names | None = None
     keep: Names | None = None
-    checkpoint: str | PathLike[str] | None = None
 
     def check(self) -> None:
         """Refuse what no DataFrame can make right."""
@@ -313,17 +311,14 @@ class WorkloadQuery(JobQuery, RowFields):
         query._queries = Workload(workload.queries, by)
         return query
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> WorkloadOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> WorkloadOptions:
         """The options that are asked for."""
         by = {}
         for name, score in self.queries.by.items():
             with _named(name):
                 by[name] = safe(score)
         workload = Workload(self.queries.queries, by)
-        fields = self.fields("by", workload=workload, drain=drain, checkpoint=checkpoint)
-        return WorkloadOptions(**fields)
+        return WorkloadOptions(**self.fields("by", workload=workload, drain=drain))
 
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""
