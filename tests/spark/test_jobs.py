@@ -13,11 +13,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from rich.console import Console
 
-from skyband.cli.commands.run import summary, title
+from skyband.cli.commands.run import summary
 from skyband.cli.output import live_view
 from skyband.errors import QueryError, SkybandError
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import Job, load
+from skyband.spark.jobs.file import words as title
 from skyband.spark.jobs.progress import BOARD, Batch, Progress, batch_of
 from skyband.spark.jobs.sinks import directory_per_batch
 

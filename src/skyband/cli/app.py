@@ -36,7 +36,9 @@ from skyband.cli.arguments import (
     Time,
     Total,
     Value,
+    flag,
     of_query,
+    option,
 )
 
 app = typer.Typer(
@@ -51,7 +53,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def skyband(
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    version: Annotated[bool, flag("--version", "Print the version.")] = False,
 ) -> None:
     """Continuous top-k queries over data streams."""
     if version:
@@ -194,8 +196,7 @@ def workload(
     by: By,
     time: Time = None,
     algorithm: Annotated[
-        str,
-        of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent."),
+        str, of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent.")
     ] = "auto",
     engine: Engine = "auto",
     master: Master = None,
@@ -216,16 +217,14 @@ def run(
     ],
     master: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--master",
-            metavar="MASTER",
-            help="Where Spark runs, such as 'local[2]' or 'spark://host:7077'; wins over the job.",
+            "MASTER",
+            "Where Spark runs, such as 'local[2]' or 'spark://host:7077'; wins over the job.",
         ),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="Take in what there is now, then end.")
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Say nothing but what is wrong.")] = False,
+    once: Annotated[bool, flag("--once", "Take in what there is now, then end.")] = False,
+    quiet: Annotated[bool, flag("--quiet", "Say nothing but what is wrong.")] = False,
 ) -> None:
     """Run a job on Spark and watch it: leaderboard and health. Ctrl-C stops, a new run resumes."""
     from skyband.cli.commands import run as command
@@ -273,14 +272,8 @@ def explain(
             "What tells the objects of incomplete streams apart, instead of a score.",
         ),
     ] = None,
-    stream: Annotated[
-        str | None,
-        of_query("--stream", "COLUMN", "The stream of a row."),
-    ] = None,
-    value: Annotated[
-        str | None,
-        of_query("--value", "EXPRESSION", "What a stream says."),
-    ] = None,
+    stream: Annotated[str | None, of_query("--stream", "COLUMN", "The stream of a row.")] = None,
+    value: Annotated[str | None, of_query("--value", "EXPRESSION", "What a stream says.")] = None,
     streams: Streams = None,
     combine: Combine = "sum",
     bounds: Bounds = None,
@@ -298,9 +291,9 @@ def explain(
             "A workload: its queries in CSV or YAML, instead of one query's options.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
+    as_json: Annotated[bool, flag("--json", "One array of flat records.")] = False,
     physical: Annotated[
-        bool, typer.Option("--physical", help="Also the physical plan of Spark (job files).")
+        bool, flag("--physical", "Also the physical plan of Spark (job files).")
     ] = False,
 ) -> None:
     """Tell how a query would be answered: panes, algorithm and why, expected candidates."""
@@ -320,39 +313,26 @@ def generate(
             "cor, cover, homes, network; incomplete: sightings, cameras, flows, worldcup.",
         ),
     ],
-    rows: Annotated[
-        str, typer.Option("--rows", metavar="N", help="How many rows: 1000, 1_000 or 1e3.")
-    ],
-    out: Annotated[
-        str, typer.Option("--out", metavar="FILE", help="A .csv, .parquet or .jsonl file.")
-    ],
-    seed: Annotated[str, typer.Option("--seed", metavar="S", help="Same seed, same rows.")] = "0",
-    rate: Annotated[
-        str, typer.Option("--rate", metavar="even|bursty", help="How rows arrive in time.")
-    ] = "even",
+    rows: Annotated[str, option("--rows", "N", "How many rows: 1000, 1_000 or 1e3.")],
+    out: Annotated[str, option("--out", "FILE", "A .csv, .parquet or .jsonl file.")],
+    seed: Annotated[str, option("--seed", "S", "Same seed, same rows.")] = "0",
+    rate: Annotated[str, option("--rate", "even|bursty", "How rows arrive in time.")] = "even",
     dimensions: Annotated[
-        str | None,
-        typer.Option(
-            "--dimensions", metavar="D", help="Attributes of ind, ant and cor; 4 of them."
-        ),
+        str | None, option("--dimensions", "D", "Attributes of ind, ant and cor; 4 of them.")
     ] = None,
     streams: Annotated[
-        str | None,
-        typer.Option("--streams", metavar="N", help="Streams of sightings; 3 of them."),
+        str | None, option("--streams", "N", "Streams of sightings; 3 of them.")
     ] = None,
     xi: Annotated[
         float | None,
-        typer.Option(
+        option(
             "--xi",
-            metavar="P",
-            help="How likely a row of sightings is of an object that another stream has seen; 0.5.",
+            "P",
+            "How likely a row of sightings is of an object that another stream has seen; 0.5.",
         ),
     ] = None,
     memory: Annotated[
-        str | None,
-        typer.Option(
-            "--memory", metavar="C", help="How many objects streams of sightings remember; 100."
-        ),
+        str | None, option("--memory", "C", "How many objects streams of sightings remember; 100.")
     ] = None,
 ) -> None:
     """Write a data set to a file: seeded streams as in the papers, and small real data."""
@@ -365,28 +345,25 @@ def generate(
 @app.command()
 def demo(
     seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="S", help="How long to watch: 60, or 20 on the local engine."
-        ),
+        str | None, option("--seconds", "S", "How long to watch: 60, or 20 on the local engine.")
     ] = None,
-    seed: Annotated[str, typer.Option("--seed", metavar="N", help="Same seed, same market.")] = "0",
+    seed: Annotated[str, option("--seed", "N", "Same seed, same market.")] = "0",
     out: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--out",
-            metavar="PLACE",
-            help="Where answers are written: a directory, skyband-demo if left out; on the local "
+            "PLACE",
+            "Where answers are written: a directory, skyband-demo if left out; on the local "
             "engine a .parquet file.",
         ),
     ] = None,
     engine: Annotated[
         str,
-        typer.Option(
+        option(
             "--engine",
-            metavar="spark|local",
+            "spark|local",
+            "What ranks it: a stream on an embedded Spark, or this process.",
             envvar="SKYBAND_ENGINE",
-            help="What ranks it: a stream on an embedded Spark, or this process.",
         ),
     ] = "spark",
 ) -> None:
@@ -402,11 +379,9 @@ def bench(
         list[str],
         typer.Argument(metavar="NAME [WHAT]...", help="scan, paper sap, paper mintopk, ..."),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One array of flat records.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, under a minute.")] = False,
-    rows: Annotated[
-        int | None, typer.Option("--rows", help="Rows of the stream (spark only).")
-    ] = None,
+    as_json: Annotated[bool, flag("--json", "One array of flat records.")] = False,
+    quick: Annotated[bool, flag("--quick", "Small sizes, under a minute.")] = False,
+    rows: Annotated[int | None, flag("--rows", "Rows of the stream (spark only).")] = None,
 ) -> None:
     """Run a benchmark of the repository, beside the papers' figures where there are any."""
     from skyband.cli.commands import tools
@@ -416,9 +391,7 @@ def bench(
 
 @app.command()
 def kernels(
-    forget: Annotated[
-        bool, typer.Option("--forget", help="Delete them; the next run compiles again.")
-    ] = False,
+    forget: Annotated[bool, flag("--forget", "Delete them; the next run compiles again.")] = False,
 ) -> None:
     """Show where compiled kernels are kept, and how large they are."""
     from skyband.cli.commands import tools

@@ -10,14 +10,24 @@ QUERY, OUTPUT = "The query", "Where and how"
 """Panels of options in the help."""
 
 
+def option(name: str, metavar: str, help: str, **more: Any) -> Any:
+    """An option that takes a value."""
+    return typer.Option(name, metavar=metavar, help=help, **more)
+
+
+def flag(name: str, help: str, **more: Any) -> Any:
+    """An option that takes no value."""
+    return typer.Option(name, help=help, **more)
+
+
 def of_query(name: str, metavar: str, help: str) -> Any:
     """An option that says what is asked."""
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=QUERY)
+    return option(name, metavar, help, rich_help_panel=QUERY)
 
 
 def of_output(name: str, metavar: str, help: str, **more: Any) -> Any:
     """An option that says what computes it, and where the answers go."""
-    return typer.Option(name, metavar=metavar, help=help, rich_help_panel=OUTPUT, **more)
+    return option(name, metavar, help, rich_help_panel=OUTPUT, **more)
 
 
 File = Annotated[
@@ -59,10 +69,7 @@ Slide = Annotated[
 ]
 Offset = Annotated[str | None, of_query("--offset", "DURATION", "Shift the ends of time windows.")]
 Full = Annotated[
-    bool,
-    typer.Option(
-        "--full", help="Answer count windows only once they are full.", rich_help_panel=QUERY
-    ),
+    bool, flag("--full", "Answer count windows only once they are full.", rich_help_panel=QUERY)
 ]
 PartitionBy = Annotated[
     list[str] | None,

@@ -75,27 +75,16 @@ def settings(texts: list[str]) -> dict[str, int | float | str]:
     return settings
 
 
-def window_of(given: Mapping[str, Any]) -> Window:
-    """The window that the options of a command ask for."""
-    names = ("last", "time", "window", "slide", "offset", "full")
-    return window(*(given[name] for name in names))
-
-
 def emit_of(given: Mapping[str, Any]) -> Emit:
     """What ``--emit`` asks for."""
     emit = choice(given["emit"], "--emit", ("all", "changes"))
     return "changes" if emit == "changes" else "all"
 
 
-def window(
-    count: str | None,
-    time: str | None,
-    length: str | None,
-    slide: str | None,
-    offset: str | None,
-    full: bool,
-) -> Window:
+def window_of(given: Mapping[str, Any]) -> Window:
     """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``."""
+    names = ("last", "time", "window", "slide", "offset", "full")
+    count, time, length, slide, offset, full = (given[name] for name in names)
     ways = "--last 1000 --slide 100, or --time ts --window '1 hour' --slide '1 minute'"
     if count is not None and (length is not None or time is not None):
         other = "--window" if length is not None else "--time"
@@ -141,13 +130,6 @@ def _count_window(count: str, slide: str | None, offset: str | None, full: bool)
 def _amount(text: str, option: str, least: int | None = 1) -> str | int:
     """A plain number of ticks, or a duration in words."""
     return text if _whole(text.strip()) is None else whole(text, option, least)
-
-
-def none_beside(option: str, **others: object) -> None:
-    """Refuse what ranks in another way beside an option; others by their names, such as ``by``."""
-    for name, value in others.items():
-        if value:
-            raise QueryError(f"--{name} with {option}", "one of them", f"leave --{name} out")
 
 
 def require_unit(window: Window, integers: bool, time: str) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 BY = "price * volume"
@@ -26,6 +27,10 @@ _LABEL = 14  # columns before and after what is said of the stream's health
 
 Moves = list[int | None]
 """By how many ranks each trade of a board has risen; None if it has entered."""
+
+
+SHOWN = ("symbol", "sector", "price", "volume")
+"""The columns of the stream that a trade has, beside its number, its time and its value."""
 
 
 class Trade(NamedTuple):
@@ -70,10 +75,28 @@ class Frame(NamedTuple):
     rates: list[float]
 
 
-def status(console: Console, what: str, drawn: bool) -> AbstractContextManager[object]:
+def terminal() -> Console | None:
+    """The terminal, if there is one to draw on."""
+    console = Console(highlight=False)
+    return console if sys.stdout.isatty() and console.is_interactive else None
+
+
+def status(console: Console | None, what: str) -> AbstractContextManager[object]:
     """Show what is waited for, on a terminal."""
-    spinner = "line" if console.options.ascii_only else "dots"
-    return console.status(what, spinner=spinner) if drawn else nullcontext()
+    if console is None:
+        return nullcontext()
+    return console.status(what, spinner="line" if console.options.ascii_only else "dots")
+
+
+@contextmanager
+def summarized(summary: Callable[[], list[str]]) -> Iterator[None]:
+    """Print a summary of what was done in the block, also if Ctrl-C ended it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(*summary(), sep="\n", flush=True)
+        raise
+    print(*summary(), sep="\n")
 
 
 def print_frame(frame: Frame, sectors: bool = False) -> None:
@@ -165,14 +188,10 @@ def _boards(console: Console, frame: Frame) -> RenderableType:
 
 
 def _leaders(frame: Frame, wide: bool, ascii: bool) -> Table:
-    table = _board()
-    table.add_column("", justify="right", width=2)
-    table.add_column("", width=3)
-    table.add_column("symbol")
-    if wide:
-        table.add_column("sector", width=22)
-    table.add_column("value", justify="right", min_width=10)
-    table.add_column("time", width=8)
+    place, change = Column("", justify="right", width=2), Column("", width=3)
+    value = Column("value", justify="right", min_width=10)
+    sector = [Column("sector", width=22)] if wide else []
+    table = _board(place, change, Column("symbol"), *sector, value, Column("time", width=8))
     for rank, (trade, move) in enumerate(zip(frame.leaders, frame.moves, strict=True), 1):
         cells = [trade.symbol, *([trade.sector] if wide else []), dollars(trade.value)]
         table.add_row(str(rank), _arrow(move, ascii), *cells, clock(trade.time), style=_style(move))
@@ -180,17 +199,15 @@ def _leaders(frame: Frame, wide: bool, ascii: bool) -> Table:
 
 
 def _sectors(frame: Frame) -> Table:
-    table = _board()
-    table.add_column("biggest of each sector", width=22)
-    table.add_column("symbol")
-    table.add_column("value", justify="right", min_width=9)
+    sector = Column("biggest of each sector", width=22)
+    table = _board(sector, Column("symbol"), Column("value", justify="right", min_width=9))
     for trade, new in zip(frame.sectors, frame.news, strict=True):
         table.add_row(trade.sector, trade.symbol, dollars(trade.value), style=_style(new))
     return table
 
 
-def _board() -> Table:
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="dim")
+def _board(*columns: Column) -> Table:
+    return Table(*columns, box=box.SIMPLE_HEAD, show_edge=False, padding=0, header_style="dim")
 
 
 def _style(move: int | None) -> str:

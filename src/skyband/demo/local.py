@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import parquet
-from rich.console import Console
 
-from skyband.datasets import dataset
-from skyband.datasets.stock import SECTORS
-from skyband.demo.display import (
-    BY,
-    WINDOWS_PER_SECOND,
-    Frame,
-    History,
-    Pace,
-    Screen,
-    clock,
-    moment,
-    print_frame,
-    status,
-)
+from skyband.datasets.stock import SECTORS, STOCK
+from skyband.demo import display
 from skyband.demo.market import LENGTH, STEP, TOP, Market, Pane, Scene, panes
 
 _ENDLESS = 1 << 62  # rows
@@ -37,26 +22,16 @@ _FLUSH = 50_000  # rows
 
 def run(seconds: float, seed: int, out: Path | None) -> None:
     """Show a market for so many seconds; off a terminal just as many windows, at full speed."""
-    show = Show(max(1, round(seconds * WINDOWS_PER_SECOND)), seed)
-    console = Console(highlight=False)
-    drawn = sys.stdout.isatty() and console.is_interactive
-    with status(console, "Loading the kernels ...", drawn):
+    show = Show(max(1, round(seconds * display.WINDOWS_PER_SECOND)), seed)
+    console = display.terminal()
+    with display.status(console, "Loading the kernels ..."):
         load_kernels(seed)
-    interrupted = False
-    with Results(out) as results:
-        try:
-            if drawn:
-                with Screen(console) as screen:
-                    show.play(Drawn(screen, Pace()), results)
-            else:
-                show.play(Plain(), results)
-        except KeyboardInterrupt:
-            interrupted = True
-    for line in show.summary(out):
-        print(line)
-    if interrupted:
-        sys.stdout.flush()
-        raise KeyboardInterrupt
+    with display.summarized(lambda: show.summary(out)), Results(out) as results:
+        if console is None:
+            show.play(Plain(), results)
+        else:
+            with display.Screen(console) as screen:
+                show.play(Drawn(screen, display.Pace()), results)
 
 
 def load_kernels(seed: int) -> None:
@@ -67,61 +42,57 @@ def load_kernels(seed: int) -> None:
 
 
 def _panes(seed: int) -> Iterator[Pane]:
-    return panes(dataset("stock").chunks(_ENDLESS, seed, _CHUNK, "bursty"))
+    return panes(STOCK.chunks(_ENDLESS, seed, _CHUNK, "bursty"))
 
 
-class Stage(Protocol):
-    """Shows one window after the other."""
+class Stage:
+    """Shows windows one after the other, and what has moved since so many windows before.
 
-    def show(self, scene: Scene, final: bool) -> None:
-        """Show a window, or pass over it; never over the ``final`` one."""
+    A window may be passed over, but not the final one.
+    """
+
+    def __init__(self, windows: int) -> None:
+        self._leaders, self._sectors = display.History(windows), display.History(windows)
+
+    def frame(self, scene: Scene) -> display.Frame:
+        """What there is to show of a window; every window needs one, for later ones to compare."""
+        health = [
+            ("event time", f"{display.moment(scene.end)}, {scene.answered:,} windows answered"),
+            ("trades", f"{scene.read:,} read, {scene.rates[-1]:,.0f} a second now"),
+            ("candidates", scene.candidate_words()),
+            ("algorithm", str(scene.plan)),
+        ]
+        boards = (scene.leaders, self._leaders.moves(scene.leaders))
+        others = (scene.sectors, self._sectors.moves(scene.sectors))
+        return display.Frame(f"{TOP}, by {display.BY}", *boards, *others, health, scene.rates)
 
 
-class Plain:
+class Plain(Stage):
     """Prints a leaderboard every few windows, as fast as they come."""
 
     def __init__(self, every: int = 30) -> None:
+        super().__init__(every)
         self._every = every
-        self._history = History(every), History(every)
 
     def show(self, scene: Scene, final: bool) -> None:
         """Print every so many windows, and the last one."""
-        frame = _frame(scene, *self._history)
+        frame = self.frame(scene)
         if final or not scene.answered % self._every:
-            print_frame(frame, sectors=final)
+            display.print_frame(frame, sectors=final)
 
 
-class Drawn:
+class Drawn(Stage):
     """Draws windows at an even pace; late ones are passed over."""
 
-    def __init__(self, screen: Screen, pace: Pace) -> None:
+    def __init__(self, screen: display.Screen, pace: display.Pace) -> None:
+        super().__init__(display.WINDOWS_PER_SECOND)
         self._screen, self._pace = screen, pace
-        self._history = History(WINDOWS_PER_SECOND), History(WINDOWS_PER_SECOND)
 
     def show(self, scene: Scene, final: bool) -> None:
         """Draw a window when it is due."""
-        frame = _frame(scene, *self._history)
+        frame = self.frame(scene)
         if self._pace.wait() or final:
             self._screen.draw(frame)
-
-
-def _frame(scene: Scene, leaders: History, sectors: History) -> Frame:
-    health = [
-        ("event time", f"{moment(scene.end)}, {scene.answered:,} windows answered"),
-        ("trades", f"{scene.read:,} read, {scene.rates[-1]:,.0f} a second now"),
-        ("candidates", _candidates(scene)),
-        ("algorithm", str(scene.plan)),
-    ]
-    boards = (scene.leaders, leaders.moves(scene.leaders))
-    others = (scene.sectors, sectors.moves(scene.sectors))
-    return Frame(f"{TOP}, by {BY}", *boards, *others, health, scene.rates)
-
-
-def _candidates(scene: Scene) -> str:
-    """How much of the window can still be an answer, in words."""
-    top, best = scene.candidates
-    share = f"{scene.share:.2g} % of the window's {scene.in_window:,} trades"
-    return f"{top}, and {best} for the sectors: {share}"
 
 
 class Show:
@@ -132,7 +103,7 @@ class Show:
         self.market = Market()
         self.scene: Scene | None = None  # the last one
 
-    def play(self, stage: Stage, results: Results) -> None:
+    def play(self, stage: Plain | Drawn, results: Results) -> None:
         """Let the market run until the last window is answered."""
         for pane in _panes(self.seed):
             for scene in self.market.push(pane):
@@ -148,20 +119,20 @@ class Show:
         scene, market = self.scene, self.market
         if scene is None:
             return ["Nothing was answered yet."]
-        opened = scene.end - scene.answered * STEP
+        opened, ended = map(display.clock, (scene.end - scene.answered * STEP, scene.end))
         query = "--time ts --window 10min --slide 10s"
         rows = f"--rows {scene.read} --seed {self.seed} --rate bursty"
         return [
-            f"rows read   {scene.read:,} trades, {clock(opened)} to {clock(scene.end)}",
+            f"rows read   {scene.read:,} trades, {opened} to {ended}",
             f"windows     {scene.answered:,} answered, for the market and for each sector",
-            f"candidates  {_candidates(scene)}",
+            f"candidates  {scene.candidate_words()}",
             f"engine      {_speed(market.read, market.top.spent)} for the leaderboard",
             f"            {_speed(market.read, market.spent)} with {len(SECTORS)} sectors beside",
             *([] if path is None else [f"results     {path}"]),
             "",
             "To go on (the first command writes the same trades to a file):",
             f"  skyband generate stock {rows} --out trades.parquet",
-            f"  skyband top trades.parquet --by '{BY}' {query}",
+            f"  skyband top trades.parquet --by '{display.BY}' {query}",
             f"  skyband explain trades.parquet {query}",
             "  skyband bench scan",
         ]
@@ -172,7 +143,10 @@ def _speed(rows: int, seconds: float) -> str:
 
 
 class Results:
-    """Writes answers to a Parquet file that appears under its name when it is whole, if asked."""
+    """Writes answers to a Parquet file, if there is to be one.
+
+    It appears under its name when it is whole; Ctrl-C ends it early, but whole.
+    """
 
     schema = pa.schema(
         [
@@ -182,17 +156,13 @@ class Results:
             ("rank", pa.int64()),
             ("score", pa.float64()),
             ("row", pa.int64()),
-            ("ts", pa.timestamp("us", tz="UTC")),
-            ("symbol", pa.string()),
-            ("sector", pa.string()),
-            ("price", pa.float64()),
-            ("volume", pa.int64()),
+            *(STOCK.schema.field(name) for name in ("ts", *display.SHOWN)),
         ]
     )
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._rows: list[tuple[Any, ...]] = []
+        self._rows: list[dict[str, Any]] = []
 
     def __enter__(self) -> Results:
         if self._path is not None:
@@ -204,36 +174,28 @@ class Results:
         """Take in a window's answers."""
         if self._path is None:
             return
+        window = {"window_start": scene.end - LENGTH, "window_end": scene.end}
         places = [("market", rank, trade) for rank, trade in enumerate(scene.leaders, 1)]
         places += [("sector", 1, trade) for trade in scene.sectors]
-        self._rows += [
-            (scene.end - LENGTH, scene.end, board, rank, trade.value, *trade[:-1])
-            for board, rank, trade in places
-        ]
+        for board, rank, trade in places:
+            answer = {"leaderboard": board, "rank": rank, "score": trade.value, "ts": trade.time}
+            self._rows.append({**window, **answer, **trade._asdict()})
         if len(self._rows) >= _FLUSH:
             self._flush()
 
     def _flush(self) -> None:
-        columns = list(zip(*self._rows, strict=True)) or [()] * len(self.schema)
-        arrays = [
-            pa.array(column, field.type) for column, field in zip(columns, self.schema, strict=True)
-        ]
-        self._writer.write_batch(pa.record_batch(arrays, self.schema))
+        self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, self.schema))
         self._rows = []
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._path is None:
             return
+        whole = kind in (None, KeyboardInterrupt)
         try:
-            if kind is None:
+            if whole:
                 self._flush()
             self._writer.close()
-            if kind is None:
+            if whole:
                 self._part.replace(self._path)
         finally:
             self._part.unlink(missing_ok=True)

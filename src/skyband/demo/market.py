@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.datasets.stock import SECTORS
-from skyband.demo.display import SLIDE, WINDOW, K, Trade
+from skyband.demo.display import SHOWN, SLIDE, WINDOW, K, Trade
 from skyband.durations import microseconds
 from skyband.engine.plan import Plan
 from skyband.kernels.work import CANDIDATES, MEANINGFUL, SLIDES
@@ -27,7 +27,6 @@ TOP = TopK(K, last(time=WINDOW, slide=SLIDE))
 BEST = TopK(1, last(time=WINDOW, slide=SLIDE))
 
 _SECOND = 1_000_000
-_SHOWN = ("symbol", "sector", "price", "volume")
 
 
 class Pane(NamedTuple):
@@ -41,13 +40,9 @@ class Pane(NamedTuple):
 
     def trade(self, at: int) -> Trade:
         """One of its rows."""
-        columns = {name: self.batch.column(name)[at].as_py() for name in _SHOWN}
-        return Trade(
-            row=self.first + at,
-            time=int(self.times[at]),
-            value=float(self.values[at]),
-            **columns,
-        )
+        shown = {name: self.batch.column(name)[at].as_py() for name in SHOWN}
+        when, value = int(self.times[at]), float(self.values[at])
+        return Trade(row=self.first + at, time=when, value=value, **shown)
 
 
 def panes(batches: Iterable[pa.RecordBatch]) -> Iterator[Pane]:
@@ -55,25 +50,18 @@ def panes(batches: Iterable[pa.RecordBatch]) -> Iterator[Pane]:
 
     Stretches without trades are left out, and so is the last pane of a stream that ends.
     """
-    parts: list[pa.RecordBatch] = []
-    current, first = 0, 0
+    first = 0
+    rest: list[pa.RecordBatch] = []  # trades of a pane whose end has not been seen
     for batch in batches:
-        number = _numbers(batch, "ts") // STEP
-        cuts = [0, *(np.flatnonzero(np.diff(number)) + 1).tolist(), batch.num_rows]
+        (rows,) = pa.Table.from_batches([*rest, batch]).combine_chunks().to_batches()
+        times, values = _numbers(rows, "ts"), _numbers(rows, "price") * _numbers(rows, "volume")
+        cuts = [0, *(np.flatnonzero(np.diff(times // STEP)) + 1).tolist()]
         for low, high in itertools.pairwise(cuts):
-            if parts and int(number[low]) != current:
-                pane = _pane(parts, first, (current + 1) * STEP)
-                first += len(pane.times)
-                parts = []
-                yield pane
-            current = int(number[low])
-            parts.append(batch.slice(low, high - low))
-
-
-def _pane(parts: list[pa.RecordBatch], first: int, end: int) -> Pane:
-    (batch,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
-    values = _numbers(batch, "price") * _numbers(batch, "volume")
-    return Pane(end, first, _numbers(batch, "ts"), values, batch)
+            end = (int(times[low]) // STEP + 1) * STEP
+            pane = rows.slice(low, high - low)
+            yield Pane(end, first + low, times[low:high], values[low:high], pane)
+        first += cuts[-1]
+        rest = [rows.slice(cuts[-1])]
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> Any:
@@ -157,6 +145,12 @@ class Scene:
         """The candidates as a share of the window, in percent."""
         return 100 * sum(self.candidates) / max(self.in_window, 1)
 
+    def candidate_words(self) -> str:
+        """How much of the window can still be an answer, in words."""
+        top, best = self.candidates
+        share = f"{self.share:.2g} % of the window's {self.in_window:,} trades"
+        return f"{top}, and {best} for the sectors: {share}"
+
 
 class Market:
     """Two questions about one stream: the biggest trades of all, and the biggest by sector."""
@@ -185,9 +179,8 @@ class Market:
         ]
         candidates = (self.top.candidates, sum(board.candidates for board in self.best))
         for end, leaders in answered.items():
-            sizes = [
-                self._sizes.get(one, 0) for one in range(end - LENGTH + STEP, end + STEP, STEP)
-            ]
+            ends = range(end - LENGTH + STEP, end + STEP, STEP)
+            sizes = [self._sizes.get(one, 0) for one in ends]
             self._answered += 1
             yield Scene(
                 end=end,

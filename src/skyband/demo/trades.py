@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skyband.datasets.stock import SECTORS
@@ -15,18 +15,12 @@ SYMBOLS = 440  # forty in each sector
 _ODD = 0x9E3779B1
 
 
-def trades(spark: SparkSession, rows_per_batch: int, seed: int = 0) -> DataFrame:
-    """Trades without end, so many per micro-batch: ts, trade, symbol, sector, price, volume.
+def market(numbers: DataFrame, seed: int = 0) -> DataFrame:
+    """Trades by their numbers, in a column ``value``: ts, trade, symbol, sector, price, volume.
 
     Sizes have a heavy tail; now and then there is news of a symbol, and for ten seconds its trades
     are many times as large. Trades come up to two seconds out of order.
     """
-    numbers = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows_per_batch)
-    return market(numbers.load(), seed)
-
-
-def market(numbers: DataFrame, seed: int = 0) -> DataFrame:
-    """Trades by their numbers, in a column ``value``."""
     number = F.col("value")
     chance = numbers.select(
         number.alias("trade"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -38,18 +41,17 @@ def explain_lines(plan: Plan) -> Lines:
         ("order", f"higher score, then {axis.order} {position}{ties}"),
     ]
     if axis.counts_rows:
-        lines.append(
-            ("watermark", f"rows up to {axis.delay:,} behind the highest {position} count")
-        )
-        lines.append(("answers", _when(plan)))
+        count = f"rows up to {axis.delay:,} behind the highest {position} count"
+        lines += [("watermark", count), ("answers", _when(plan))]
     else:
-        delay = spoken(axis.delay)
-        lines.append(("watermark", f"rows up to {delay} behind the newest {position} always count"))
-        lines.append(("", "later ones may be dropped, and are counted; no answer is taken back"))
-        lines.append(("answers", _when(plan)))
-        skew = getattr(axis, "skew", None)
+        delay, skew = spoken(axis.delay), getattr(axis, "skew", None)
         ahead = "" if skew is None else f", and rows more than {spoken(skew)} ahead of the clock"
-        lines.append(("set aside", f"rows without {position}{ahead}: never ranked, counted"))
+        lines += [
+            ("watermark", f"rows up to {delay} behind the newest {position} always count"),
+            ("", "later ones may be dropped, and are counted; no answer is taken back"),
+            ("answers", _when(plan)),
+            ("set aside", f"rows without {position}{ahead}: never ranked, counted"),
+        ]
     lines.append(("not ranked", f"rows whose {plan.missing} is NULL or NaN: counted"))
     if base.deduplicate_by:
         lines.append(("once", f"rows that repeat {', '.join(base.deduplicate_by)} count once"))
@@ -71,6 +73,14 @@ def _when(plan: Plan) -> str:
 def pane_lines(plan: WindowPlan) -> Lines:
     """The panes of a query's windows."""
     return [("panes", panes_of(plan).words(plan.base.axis.length))]
+
+
+def state_line(base: BasePlan, metrics: Mapping[str, Any]) -> tuple[str, str]:
+    """How much is kept, by the metrics of a plan that keeps candidates and open panes."""
+    rows, size = metrics["state_rows_per_key"], size_of(metrics["state_bytes_per_key"])
+    keys = ", times the number of keys" if base.keys else ""
+    each = f"{metrics['bytes_per_row']:,} bytes{base.each}"
+    return "state", f"about {rows:,} rows of {each}: {size}{keys}"
 
 
 def panes_of(plan: WindowPlan) -> Panes:

@@ -178,12 +178,8 @@ def _checked(
     before = tokens[at - 1].text if at else ""
     after = tokens[at + 1].text if at + 1 < len(tokens) else ""
     if token.kind not in ("word", "name"):
-        beside = tokens[max(0, at - 1) : at + 2]
-        if token.text == "." and [t.kind in ("word", "name") for t in beside] != [
-            True,
-            False,
-            True,
-        ]:
+        names = [one.kind in ("word", "name") for one in tokens[max(0, at - 1) : at + 2]]
+        if token.text == "." and names != [True, False, True]:
             raise QueryError("by holds a dot that joins no two names", "column.field")
         return token.text
     if before == ".":

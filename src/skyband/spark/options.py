@@ -24,7 +24,10 @@ _LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
 
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
-    """What every family is asked."""
+    """What every family is asked.
+
+    ``checkpoint`` is where a stream keeps its own, for families whose queries may change.
+    """
 
     time: str | None = None
     sequence: str | None = None
@@ -33,6 +36,7 @@ class CommonOptions:
     skew: Duration | None = "1 hour"
     deduplicate_by: Names | None = None
     drain: str | None = None
+    checkpoint: str | os.PathLike[str] | None = None
 
     def check(self) -> None:
         """Refuse what no DataFrame can make right."""
@@ -92,6 +96,24 @@ class WindowOptions(CommonOptions):
                 "windows that count rows as they arrive",
                 "sequence=, a dense number 0, 1, 2, ..., or windows of time",
                 "write sequence='offset', or window='1 hour', time='ts'",
+            )
+
+    def refuse_algorithm(self) -> None:
+        """Refuse to choose an algorithm where windows are answered from panes."""
+        if self.algorithm != "auto":
+            raise QueryError(
+                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
+                "'auto': only count windows by arrival run one of the local engine's",
+                "leave algorithm out",
+            )
+
+    def refuse_sequence_by_key(self) -> None:
+        """Refuse windows over a sequence where each key is answered by itself."""
+        if self.sequence is not None and self.partition_by:
+            raise QueryError(
+                f"both sequence={self.sequence!r} and partition_by were given",
+                "windows of time for each key, or windows over a sequence of all rows",
+                "leave partition_by out, or write time='ts', window='1 hour'",
             )
 
 

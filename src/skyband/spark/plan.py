@@ -112,8 +112,6 @@ class Plan(ABC):
 
     base: BasePlan
 
-    family: ClassVar[str]  # its name in the registry
-
     @property
     @abstractmethod
     def scores(self) -> tuple[Column, ...]:
@@ -272,7 +270,6 @@ class WindowPlan(Plan):
 class Family(ABC):
     """A kind of query: makes plans, and says what generic modules need to know of them."""
 
-    name: ClassVar[str]
     job_query: ClassVar[type[JobQuery]]  # how a job file asks such a query
     marker: ClassVar[str | None] = None  # the key of a job's query, and of a description
     query_columns: ClassVar[tuple[str, ...]] = ()  # result columns that tell its queries apart
@@ -338,7 +335,7 @@ def resolve_base(
             raise QueryError(
                 f"column {name!r} has the name of a result column", "another name", fix
             )
-    columns = tuple(_carried(name, schema[name].dataType, carry_option) for name in names)
+    columns = tuple(_transport(name, schema[name].dataType, carry_option) for name in names)
     ties = ids or tuple(
         column.name for column in columns if column.name != axis.column and orderable(column.type)
     )
@@ -360,7 +357,7 @@ def resolve_base(
     check_zone(df, used)
     return BasePlan(
         axis,
-        tuple(_key(name, schema[name].dataType) for name in keys),
+        tuple(_transport(name, schema[name].dataType, "partition_by") for name in keys),
         columns,
         tuple(transport(name, schema[name].dataType) for name in ties),
         same,
@@ -369,24 +366,15 @@ def resolve_base(
     )
 
 
-def _carried(name: str, type: DataType, option: str) -> TransportColumn:
-    """How a carried column passes through Python; one that names objects is a plain value."""
+def _transport(name: str, type: DataType, option: str) -> TransportColumn:
+    """How a column passes through Python; one that tells keys or objects apart is a plain value."""
     if option != "keep" and not groupable(type):
+        by_key = option == "partition_by"
+        instead = "partition by one of its parts, or by" if by_key else "use one of its parts, or"
         raise DataError(
             f"{option} {name!r} is of type {type.simpleString()}",
             "columns of plain types, and structs of numbers and texts",
-            f"use one of its parts, or to_json({name})",
-        )
-    return transport(name, type)
-
-
-def _key(name: str, type: DataType) -> TransportColumn:
-    """How a key passes through Python; on a stream it is a plain value, or a struct of such."""
-    if not groupable(type):
-        raise DataError(
-            f"partition_by {name!r} is of type {type.simpleString()}",
-            "columns of plain types, and structs of numbers and texts",
-            f"partition by one of its parts, or by to_json({name})",
+            f"{instead} to_json({name})",
         )
     return transport(name, type)
 

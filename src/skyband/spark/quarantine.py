@@ -15,9 +15,6 @@ from skyband.spark.columns import POSITION, SCORE, moment_column
 from skyband.spark.options import duration
 from skyband.spark.plan import Plan
 
-COUNTS = ("rows", "no_time", "future", "null_score", "nan_score")
-"""What is counted of the rows that were read, by the names of the observed metrics."""
-
 
 def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -> DataFrame:
     """The rows that :func:`top_k` sets aside, with the reason in a column ``quarantine``.

@@ -82,7 +82,7 @@ def session(
     path = log_file() if log is None else Path(log)
     try:
         if master is not None and master.startswith("sc://"):
-            return _connected(master, app, conf)
+            return connected(master, app, conf)
         builder = SparkSession.builder.master(master or LOCAL).appName(app)
         for name, value in conf.items():
             builder = builder.config(name, value)
@@ -96,7 +96,7 @@ def session(
         ) from None
 
 
-def _connected(server: str, app: str, settings: Mapping[str, str]) -> SparkSession:
+def connected(server: str, app: str, settings: Mapping[str, str]) -> SparkSession:
     """A session on a Spark Connect server, with what it lets its clients set."""
     spark = SparkSession.builder.remote(server).appName(app).getOrCreate()
     for name, value in settings.items():

@@ -37,8 +37,6 @@ class SmallestOptions(WindowOptions):
 class SmallestPlan(WindowPlan):
     """Rows by a score that is the value with its sign turned."""
 
-    family: ClassVar[str] = "smallest"
-
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
         return best_rows(settled(rows, self.base, self.grid), self, newest)
@@ -70,9 +68,7 @@ class SmallestQuery(WindowQuery):
 
     smallest: str = Field(description="an expression over columns, such as price")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> SmallestOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> SmallestOptions:
         """The options of the query."""
         return SmallestOptions(**self.fields(smallest=safe(self.smallest), drain=drain))
 
@@ -84,7 +80,6 @@ class SmallestQuery(WindowQuery):
 class SmallestFamily(Family):
     """Rows by how small they are."""
 
-    name: ClassVar[str] = "smallest"
     job_query: ClassVar[type[JobQuery]] = SmallestQuery
     marker: ClassVar[str] = "smallest"
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import Any
 
-from skyband.cli import options
 from skyband.cli.commands import FAMILIES, family
 from skyband.cli.commands.file_query import FileFacts, Given, QueryOptions
-from skyband.cli.input.source import MisreadError, Source
+from skyband.cli.input.source import Source
 from skyband.cli.output import progress
 from skyband.cli.output.explanation import print_lines, print_metrics
 from skyband.errors import QueryError
@@ -30,8 +30,11 @@ def command(given: Given) -> None:
     if _is_job(file, given):
         _explain_job(file, as_json, given["physical"])
         return
-    query_options = _family(given).parse(given)
-    explanation = query_options.explain(None if file is None else _facts(file, query_options))
+    query_options, facts = _family(given).parse(given), None
+    if file is not None:
+        with Source(file) as source:
+            facts = source.read(partial(_facts, query_options))
+    explanation = query_options.explain(facts)
     if as_json:
         print_metrics(explanation.metrics)
     else:
@@ -61,22 +64,14 @@ def _is_job(file: str | None, given: Given) -> bool:
 def _family(given: Given) -> type[QueryOptions]:
     """The family whose options were given."""
     known = next(one for one in map(family, FAMILIES) if one.meant_by(given))
-    others = {name: given[name] for name in known.excludes}
-    options.none_beside(f"--{known.option}", **others)
+    for name in known.excludes:
+        if given[name]:
+            problem = f"--{name} with --{known.option}"
+            raise QueryError(problem, "one of them", f"leave --{name} out")
     return known
 
 
-def _facts(file: str, query_options: QueryOptions) -> FileFacts:
-    """What a file tells; looked at twice if types were misjudged at first."""
-    with Source(file) as source:
-        try:
-            return _count(source, query_options)
-        except MisreadError:
-            source.look_at_all()
-            return _count(source, query_options)
-
-
-def _count(source: Source, query_options: QueryOptions) -> FileFacts:
+def _facts(query_options: QueryOptions, source: Source) -> FileFacts:
     """Check a query against a file, and count its rows, the time that they span, and the keys."""
     query = query_options.check(source)
     counts = ["count(*)", "NULL", "NULL"]
@@ -92,10 +87,10 @@ def _count(source: Source, query_options: QueryOptions) -> FileFacts:
 
 def _explain_job(file: str, as_json: bool, physical: bool) -> None:
     """Check a job as a run would, without running it, and print its plan."""
-    from skyband.cli.commands.run import title
     from skyband.spark.jobs import file as jobs
 
     job = jobs.load(file)
+    query = jobs.words(job)
     from skyband.spark.jobs.run import explain_lines, explained, opened
 
     progress.tell("starting Spark, which takes some seconds")
@@ -104,10 +99,10 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
         for note in checked.notes:
             print(f"skyband: note: {note}", file=sys.stderr)
         if as_json:
-            print_metrics({"query": title(job), **checked.plan.explain_metrics()})
+            print_metrics({"query": query, **checked.plan.explain_metrics()})
         else:
             source = ("source", f"{job.source.format}: {checked.columns}")
-            print_lines([("query", title(job)), source, *explain_lines(job, checked.plan)])
+            print_lines([("query", query), source, *explain_lines(job, checked.plan)])
         if physical:
             print()
             checked.leaders.explain("formatted")

@@ -193,7 +193,7 @@ class IncompleteOptions(QueryOptions):
             sum(
                 one.nameless for one in streams if one.stream is None or one.stream in query.streams
             ),
-            (*_notes(query, streams), *_doubts(self.algorithm)),
+            tuple(_notes(query, streams, self.algorithm)),
             self.settings,
         )
         if self.settings or self.algorithm != "auto":
@@ -215,7 +215,8 @@ class IncompleteOptions(QueryOptions):
         lines = opening_lines(self, query, facts, plan)
         pairs = list(zip(query.low.tolist(), query.high.tolist(), strict=True))
         for at, (low, high) in enumerate(dict.fromkeys(pairs)):
-            alike = [name for name in query.streams if self._bounds_of(name) == (low, high)]
+            both = zip(query.streams, pairs, strict=True)
+            alike = [name for name, pair in both if pair == (low, high)]
             names = "all" if len(set(pairs)) == 1 else ", ".join(alike)
             lines.append(("" if at else "streams", f"{names}: values from {low:g} to {high:g}"))
         if facts is not None:
@@ -237,9 +238,6 @@ class IncompleteOptions(QueryOptions):
         return Explanation(
             [*lines, ("rows", content)], metrics | shared_metrics(self, query, facts, plan)
         )
-
-    def _bounds_of(self, stream: str) -> Bounds | None:
-        return self.bounds.get(stream, self.bounds.get(""))
 
 
 FAMILY = IncompleteOptions
@@ -408,22 +406,17 @@ def _check_values(
         )
 
 
-def _notes(query: TopKIncomplete, streams: list[_StreamFacts]) -> Iterator[str]:
-    """What people should know about the rows of the file."""
+def _notes(query: TopKIncomplete, streams: list[_StreamFacts], algorithm: str) -> Iterator[str]:
+    """What people should know about the rows of the file, and about the algorithm."""
     known = [one for one in streams if one.stream in query.streams]
     clipped = sum(one.outside for one in known)
     if clipped:
         yield f"clipped: {clipped:,} values outside of the bounds"
-    others = sum(one.rows for one in streams if one.stream is not None) - sum(
-        one.rows for one in known
-    )
+    others = sum(one.rows for one in streams if one.stream not in (None, *query.streams))
     if others:
         yield f"left out: {others:,} rows of other streams"
     for name in query.streams:
         if name not in {one.stream for one in known}:
             yield f"no rows: stream {name!r}"
-
-
-def _doubts(algorithm: str) -> Iterator[str]:
     if algorithm not in ("auto", *EXACT):
         yield f"approximate: {algorithm} may miss some of the best objects"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from skyband.cli import options
 from skyband.cli.commands import family
 from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array
-from skyband.cli.input.source import BATCH, MisreadError, Source, require_reach
+from skyband.cli.input.source import BATCH, Source, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
@@ -73,23 +73,19 @@ def command(name: str, given: Given) -> None:
 def run(
     file: str, query_options: QueryOptions, engine: Engine, format: str | None, out: str | None
 ) -> None:
-    """Read a file, rank its windows, print them; twice if types were misjudged at first."""
+    """Read a file, rank its windows, print them."""
     format = _chosen_format(format, out, file)
     spark = partial(_on_spark, master=engine.master)
     rank = spark if engine.runs_spark(file) else _locally
     with Source(file) as source:
-        try:
-            board, values = _ranked(source, query_options, rank)
-        except MisreadError:
-            source.look_at_all()
-            board, values = _ranked(source, query_options, rank)
+        board, values = source.read(partial(_ranked, query_options, rank))
         with _opened(out) as stream:
             _write(stream, board, values, query_options, format)
     _report(board, query_options.ranked_by)
 
 
 def _ranked(
-    source: Source, query_options: QueryOptions, rank: Callable[[Source, FileQuery], Leaderboard]
+    query_options: QueryOptions, rank: Callable[[Source, FileQuery], Leaderboard], source: Source
 ) -> tuple[Leaderboard, Cells]:
     query = query_options.check(source)
     board = rank(source, query)

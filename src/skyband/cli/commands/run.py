@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -55,15 +55,10 @@ def _watcher(job: Job, query: dict[str, Any], quiet: bool) -> Iterator[Watcher]:
         with progress.waiting("ranking"):
             yield Nobody()
     elif sys.stderr.isatty() and console.is_interactive:
-        with Screen(title(job), query, console) as screen:
+        with Screen(jobs.words(job), query, console) as screen:
             yield screen
     else:
         yield Lines(query)
-
-
-def title(job: Job) -> str:
-    """The query of a job in words."""
-    return jobs.words(job)
 
 
 def summary(job: Job, work: Any, stopped: bool) -> list[str]:
@@ -80,13 +75,8 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
         lines = [f"{name:12}{words[name]}" for name in names if name in words]
     if job.sink.path is not None:
         lines.append(f"results     {job.place(job.sink.path)}")
-    return [
-        *lines,
-        *(
-            f"{'to go on' if not at else '':12}{line}"
-            for at, line in enumerate(_next(job, work, stopped))
-        ),
-    ]
+    first, *more = _next(job, work, stopped)
+    return [*lines, f"to go on    {first}", *(f"{'':12}{line}" for line in more)]
 
 
 def _next(job: Job, work: Any, stopped: bool) -> list[str]:
@@ -124,11 +114,6 @@ class Stop:
         self.code = _STOPPED[signal.Signals(number)]
         self.requested.set()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -6,12 +6,11 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from skyband.errors import DataError
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from skyband.order import Ints
 
 Kind = Literal["csv", "parquet", "json"]
+T = TypeVar("T")
 
 BATCH = 65_536
 """Rows per record batch."""
@@ -87,12 +87,7 @@ class Source:
     def __enter__(self) -> Source:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._connection.close()
         self._directory.cleanup()
 
@@ -157,10 +152,17 @@ class Source:
         """Whether the column types are known, not concluded from the first rows."""
         return self.kind == "parquet" or self._sample == -1
 
-    def look_at_all(self) -> None:
-        """Conclude the column types from all rows, after a :class:`MisreadError`."""
-        self._sample = -1
-        self.columns = self._columns()
+    def read(self, reading: Callable[[Source], T]) -> T:
+        """Do what reads the file; again, with column types from all rows, if they were misjudged.
+
+        Types are concluded from the first rows, and a :class:`MisreadError` shows them to be wrong.
+        """
+        try:
+            return reading(self)
+        except MisreadError:
+            self._sample = -1
+            self.columns = self._columns()
+            return reading(self)
 
     @property
     def empty(self) -> bool:
@@ -233,20 +235,16 @@ class Source:
         outer, order = ["row", *numbers], ["row"]
         if time is not None:
             inner.append(f"{time} AS time")
-            outer, order = [*outer, "time"], ["time NULLS FIRST", *order]
+            outer.append("time")
+            order.insert(0, "time NULLS FIRST")
+        apart = [*keys, *(objects or [])]
+        inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
+        by = [f"apart_{at} NULLS FIRST" for at in range(len(apart))]
         if keys:
-            names = [f"key_{at}" for at in range(len(keys))]
-            inner += [f"{key.quoted} AS {name}" for key, name in zip(keys, names, strict=True)]
-            by = ", ".join(f"{name} NULLS FIRST" for name in names)
-            outer, order = (
-                [*outer, f"dense_rank() OVER (ORDER BY {by}) - 1 AS key"],
-                ["key", *order],
-            )
+            outer.append(f"dense_rank() OVER (ORDER BY {', '.join(by[: len(keys)])}) - 1 AS key")
+            order.insert(0, "key")
         if objects:
-            apart = [*keys, *objects]
-            inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
-            by = ", ".join(f"apart_{at} NULLS FIRST" for at in range(len(apart)))
-            outer.append(f"dense_rank() OVER (ORDER BY {by}) - 1 AS object")
+            outer.append(f"dense_rank() OVER (ORDER BY {', '.join(by)}) - 1 AS object")
         return self._stream(
             f"SELECT {', '.join(outer)} "
             f"FROM (SELECT {', '.join(inner)} FROM {self.scan} WHERE {where}) "

@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.cli.input.source import Source, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
-from skyband.spark.files import PLACED, WHOLE
+from skyband.spark.files import PLACED, WHOLE, array
 from skyband.windows import Panes, TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -115,9 +115,9 @@ class Stage:
         scores = [score_column(batch.column(name), name) for name in self.numbers]
         columns: list[Any] = [column for column, _ in scores]
         null = np.any([missing for _, missing in scores if missing is not None], axis=0)
-        key = _whole(batch, "key") if "key" in names else np.zeros(count, np.int64)
+        key = array(batch, "key") if "key" in names else np.zeros(count, np.int64)
         row = (
-            _whole(batch, "row")
+            array(batch, "row")
             if "row" in names
             else np.arange(self._read, self._read + count, dtype=np.int64)
         )
@@ -132,7 +132,7 @@ class Stage:
         else:
             place = self._arrivals(key)
         if self.objects:
-            columns.insert(0, _whole(batch, "object"))
+            columns.insert(0, array(batch, "object"))
         unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
         nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls
@@ -168,10 +168,6 @@ class Stage:
         self.steps += int(np.count_nonzero(fresh))
         self.steps += (int(key[0]), int(step[0])) != self._step
         self._step = (int(key[-1]), int(step[-1]))
-
-
-def _whole(batch: pa.RecordBatch, name: str) -> Ints:
-    return np.array(np.from_dlpack(batch.column(name)))
 
 
 def _writer(path: Path, names: tuple[str, ...]) -> pa.parquet.ParquetWriter:

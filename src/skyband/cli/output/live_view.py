@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from types import TracebackType
 from typing import Any, Protocol
 
 from rich import box
@@ -87,12 +86,7 @@ class Screen:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.update(self._board)  # the board stays, for the summary to follow it
         self._live.stop()
 
@@ -150,6 +144,8 @@ def progress_lines(
     if last is None:
         return [("batch", "waiting for the first one")]
     candidates = "none yet" if progress.candidates is None else f"{progress.candidates:,} kept"
+    moved = f"{progress.clipped:,} values moved to a bound"
+    clipped = [("clipped", moved)] if progress.clipped else []
     return [
         ("rows", f"{progress.rows:,} read, {progress.rows_per_second:,.0f} a second"),
         ("windows", f"{progress.windows:,} answered, {progress.ranked:,} rows ranked"),
@@ -157,11 +153,7 @@ def progress_lines(
         ("late", f"{progress.late:,} partial groups (numRowsDroppedByWatermark)"),
         ("set aside", f"{progress.no_time:,} without a time, {progress.future:,} from the future"),
         ("not ranked", f"{progress.null_score:,} NULL and {progress.nan_score:,} NaN scores"),
-        *(
-            [("clipped", f"{progress.clipped:,} values moved to a bound")]
-            if progress.clipped
-            else []
-        ),
+        *clipped,
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, groupby
 from typing import Any, ClassVar
 
 import numpy as np
@@ -68,18 +68,12 @@ class WaitingRows:
 
     def order(self) -> list[int]:
         """The rows' places by time; rows of one moment by what tells them apart."""
-        by_time: list[int] = np.argsort(np.array(self.position, np.int64), kind="stable").tolist()
-        low = 0
-        while low < len(by_time):
-            high = low + 1
-            while (
-                high < len(by_time) and self.position[by_time[high]] == self.position[by_time[low]]
-            ):
-                high += 1
-            if high - low > 1:
-                by_time[low:high] = sorted(by_time[low:high], key=self._tie)
-            low = high
-        return by_time
+        by_time = np.argsort(np.array(self.position, np.int64), kind="stable").tolist()
+        order: list[int] = []
+        for _, same in groupby(by_time, key=self.position.__getitem__):
+            rows = list(same)
+            order += sorted(rows, key=self._tie) if len(rows) > 1 else rows
+        return order
 
     def _tie(self, row: int) -> list[Any]:
         return [sortable(column[row]) for column in self.ties]

@@ -15,10 +15,9 @@ from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from skyband.errors import QueryError
 from skyband.query import TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
-from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, size_of
+from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, state_line
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
@@ -52,12 +51,8 @@ class TopKOptions(WindowOptions):
         query = TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
-        elif self.algorithm != "auto":
-            raise QueryError(
-                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
-                "'auto': only count windows by arrival run one of the local engine's",
-                "leave algorithm out",
-            )
+        else:
+            self.refuse_algorithm()
         self.check()
         return query
 
@@ -65,8 +60,6 @@ class TopKOptions(WindowOptions):
 @dataclass(frozen=True)
 class TopKPlan(WindowPlan):
     """A query that is answered from panes."""
-
-    family: ClassVar[str] = "top_k"
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
@@ -94,10 +87,7 @@ class TopKPlan(WindowPlan):
                            "order"),
             *([("open panes", f"about {metrics['open_panes']}{each}, of at most {k:,} rows")]
               if metrics["open_panes"] is not None else []),
-            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
-                      f"{metrics['bytes_per_row']:,} bytes{each}: "
-                      f"{size_of(metrics['state_bytes_per_key'])}"
-                      + (", times the number of keys" if self.base.keys else "")),
+            state_line(self.base, metrics),
         ]  # fmt: skip
 
     def _path_lines(self) -> Lines:
@@ -193,9 +183,7 @@ class TopKQuery(WindowQuery, RowFields):
 
     by: str = Field(description="an expression over columns, such as price * volume")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> TopKOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> TopKOptions:
         """The options that are asked for."""
         return TopKOptions(**self.fields(by=safe(self.by), drain=drain))
 
@@ -212,7 +200,6 @@ class TopKQuery(WindowQuery, RowFields):
 class TopKFamily(Family):
     """Rows by a score."""
 
-    name: ClassVar[str] = "top_k"
     job_query: ClassVar[type[JobQuery]] = TopKQuery
 
     def resolve(self, df: DataFrame, options: TopKOptions) -> TopKPlan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -148,6 +148,14 @@ class Progress(Counts):
         if batch.candidates is not None:
             self.candidates = batch.candidates
         return True
+
+    def collect(self, reports: Iterable[Mapping[str, Any]]) -> bool:
+        """Take in the batches that Spark reports; whether any of them is new."""
+        before = self.batches
+        for batch in map(batch_of, reports):
+            if batch is not None:
+                self.add(batch)
+        return self.batches > before
 
     @property
     def rows_per_second(self) -> float:

@@ -40,9 +40,7 @@ class JobQuery(Part):
         return self
 
     @abstractmethod
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> CommonOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> CommonOptions:
         """The options that are asked for, their expressions checked by ``safe``."""
 
     @abstractmethod

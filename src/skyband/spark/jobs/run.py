@@ -17,14 +17,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.spark import draining, explain, pipeline
+from skyband.spark.columns import quoted
 from skyband.spark.expressions import safe_score
 from skyband.spark.families import family_of
 from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs import failures, sinks, sources
 from skyband.spark.jobs.file import Job
-from skyband.spark.jobs.progress import BOARD, Batch, Progress, batch_of, leaders_of
+from skyband.spark.jobs.progress import BOARD, Batch, Progress, leaders_of
 from skyband.spark.plan import PARTITIONS, Plan
-from skyband.spark.sessions import FAILURES, SETTINGS, log_file, session
+from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
 
 _POLL = 0.2  # seconds
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
@@ -50,25 +51,21 @@ def opened(job: Job) -> Iterator[SparkSession]:
 
 def _session(job: Job) -> SparkSession:
     wanted = job.session
-    settings = sources.texts(wanted.settings)
+    app, settings = f"skyband {job.title}", sources.texts(wanted.settings)
     if wanted.master is None or not wanted.master.startswith("sc://"):
         return session(
             wanted.master,
-            app=f"skyband {job.title}",
+            app=app,
             shuffle_partitions=wanted.shuffle_partitions,
             memory=wanted.memory,
             settings=settings,
         )
+    if wanted.shuffle_partitions is not None:
+        settings[PARTITIONS] = str(wanted.shuffle_partitions)
     try:
-        spark: SparkSession = SparkSession.builder.remote(wanted.master).getOrCreate()
-        if wanted.shuffle_partitions is not None:
-            settings[PARTITIONS] = str(wanted.shuffle_partitions)
-        for name, value in {**SETTINGS, **settings}.items():
-            if name.startswith("spark.sql.") and spark.conf.isModifiable(name):
-                spark.conf.set(name, value)
+        return connected(wanted.master, app, {**SETTINGS, **settings})
     except FAILURES as error:
         raise failures.reworded(error, None) from None
-    return spark
 
 
 class Run:
@@ -180,10 +177,7 @@ class Run:
         last = self.progress.last
         if not ended and last is not None and newest["batchId"] == last.number:
             return
-        for report in query.recentProgress:
-            batch = batch_of(report)
-            if batch is not None:
-                self.progress.add(batch)
+        self.progress.collect(query.recentProgress)
 
     def _batch(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Write everything at once, in a thread of its own, so that it can be interrupted."""
@@ -266,9 +260,9 @@ def _resolved(
     job: Job, rows: DataFrame, drain: str | None = None, checkpoint: str | None = None
 ) -> Plan:
     """The plan of a job's query; ``drain`` is for streams that can be drained."""
-    options = job.query.options(lambda text: safe_score(text, rows.columns), None, checkpoint)
+    options = job.query.options(lambda text: safe_score(text, rows.columns))
     drain = drain if options.drainable else None
-    return job.family.resolve(rows, replace(options, drain=drain))
+    return job.family.resolve(rows, replace(options, drain=drain, checkpoint=checkpoint))
 
 
 @contextmanager
@@ -322,7 +316,7 @@ def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
 
 
 def _cell(leaders: DataFrame, name: str) -> Any:
-    column = F.col("`" + name.replace("`", "``") + "`")
+    column = F.col(quoted(name))
     if leaders.schema[name].dataType.simpleString() == "string":
         column = F.substring(column, 1, _LETTERS)
     return column.alias(name)

@@ -158,6 +158,22 @@ def python_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
+def tables(batches: Iterator[pa.RecordBatch], least: int) -> Iterator[pa.Table]:
+    """Batches together, in tables of at least so many rows but for the last; none without rows."""
+    import pyarrow as pa
+
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= least:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if rows:
+        yield pa.Table.from_batches(waiting)
+
+
 def record_batch(rows: list[tuple[Any, ...]], schema: StructType) -> pa.RecordBatch:
     """Rows as Arrow, in the layout of a schema."""
     import pyarrow as pa

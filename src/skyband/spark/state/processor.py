@@ -12,9 +12,10 @@ has passed. Every :class:`KeyState` keeps to it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from itertools import chain, pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -35,6 +36,8 @@ from skyband.spark.state.batch import Piece, rows_of
 
 if TYPE_CHECKING:
     from skyband.spark.state.candidates import Answer
+
+T = TypeVar("T")
 
 STATE_VERSION = 1
 NO_TIMER = -(1 << 62)
@@ -266,15 +269,14 @@ def answer_rows(
     The last one tells how many candidates were left after it: their sum over the keys is the size
     of the state.
     """
-
-    def row(answer: Answer, left: int | None) -> tuple[Any, ...]:
+    for answer, is_last in and_last(answers):
         ranks = (answer.rank, answer.previous) if changes else ()
-        return (answer.window, left, answer.score, *ranks, *answer.columns)
+        left = candidates() if is_last else None
+        yield (answer.window, left, answer.score, *ranks, *answer.columns)
 
-    last: Answer | None = None
-    for answer in answers:
-        if last is not None:
-            yield row(last, None)
-        last = answer
-    if last is not None:
-        yield row(last, candidates())
+
+def and_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:
+    """Each item, and whether it is the last one, once that is known."""
+    end: Any = object()
+    for item, after in pairwise(chain(items, [end])):
+        yield item, after is end

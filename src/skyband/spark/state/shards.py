@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 SHARD = "shard"
 HASH = "_sky_hash"
-_BITS = 0xFFFFFFFF
+_BITS, _SEED = 0xFFFFFFFF, 42  # of Spark's hash
 
 
 def shard_groups(base: BasePlan) -> list[str]:
@@ -163,7 +163,7 @@ def shard_keys(shards: int, partitions: int) -> list[int]:
     return keys
 
 
-def spark_hash(value: int, seed: int = 42) -> int:
+def spark_hash(value: int) -> int:
     """Spark's hash of an integer column, Murmur3: 32 bits with a sign.
 
     >>> spark_hash(0), spark_hash(1)
@@ -171,7 +171,7 @@ def spark_hash(value: int, seed: int = 42) -> int:
     """
     mixed = (value * 0xCC9E2D51) & _BITS
     mixed = _rotated(mixed, 15) * 0x1B873593 & _BITS
-    mixed = (_rotated(seed ^ mixed, 13) * 5 + 0xE6546B64) & _BITS
+    mixed = (_rotated(_SEED ^ mixed, 13) * 5 + 0xE6546B64) & _BITS
     mixed ^= 4
     mixed = ((mixed ^ mixed >> 16) * 0x85EBCA6B) & _BITS
     mixed = ((mixed ^ mixed >> 13) * 0xC2B2AE35) & _BITS

@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 from skyband.order import Floats, Ints
 from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE
 from skyband.spark.panes import last_complete_window, longer, pane_number
+from skyband.spark.state.batch import tables
 from skyband.spark.state.shards import SHARD, shard_keys
 
 if TYPE_CHECKING:
@@ -54,16 +55,7 @@ class PaneBlockWriter:
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a task's rows."""
-        import pyarrow as pa
-
-        waiting: list[pa.RecordBatch] = []
-        for batch in batches:
-            waiting.append(batch)
-            if sum(part.num_rows for part in waiting) >= _ROWS_PER_BLOCK:
-                yield self._blocks(pa.Table.from_batches(waiting))
-                waiting = []
-        if sum(part.num_rows for part in waiting):
-            yield self._blocks(pa.Table.from_batches(waiting))
+        return map(self._blocks, tables(batches, _ROWS_PER_BLOCK))
 
     def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
         """Blocks of some rows: label, longer, newest position, points by shard, rows that matter.

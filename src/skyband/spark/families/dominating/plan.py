@@ -56,12 +56,7 @@ class DominatingOptions(WindowOptions):
         return query
 
     def _check_by_key(self) -> None:
-        if self.sequence is not None:
-            raise QueryError(
-                f"both sequence={self.sequence!r} and partition_by were given",
-                "windows of time for each key, or windows over a sequence of all rows",
-                "leave partition_by out, or write time='ts', window='1 hour'",
-            )
+        self.refuse_sequence_by_key()
         check_algorithm(self.algorithm, ALGORITHMS)
         if self.shards is not None:
             raise QueryError(
@@ -97,7 +92,6 @@ class DominatingPlan(WindowPlan):
     points: tuple[Column, ...]
     shards: int
 
-    family: ClassVar[str] = "dominating"
     path: ClassVar[str] = "shards"
 
     @property
@@ -228,9 +222,7 @@ class DominatingQuery(WindowQuery, RowFields):
     )
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> DominatingOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> DominatingOptions:
         """The options that are asked for."""
         dimensions = [(safe(name), direction) for name, direction in self.dominating.items()]
         return DominatingOptions(**self.fields("dominating", dimensions=dimensions, drain=drain))
@@ -243,7 +235,6 @@ class DominatingQuery(WindowQuery, RowFields):
 class DominatingFamily(Family):
     """Rows that dominate the most others."""
 
-    name: ClassVar[str] = "dominating"
     job_query: ClassVar[type[JobQuery]] = DominatingQuery
     marker: ClassVar[str | None] = "dominating"
 

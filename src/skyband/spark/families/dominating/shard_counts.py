@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
     StateSpec,
+    and_last,
     answer_fields,
     column_fields,
     named_columns,
@@ -344,56 +346,36 @@ class CountSums:
     def __init__(self, k: int) -> None:
         self._k = k
         self._columns: dict[int, tuple[Any, ...]] = {}  # by slot
-        self._begin(0)
-
-    def _begin(self, window: int) -> None:
-        self._window = window
-        self._parts: list[Ints] = []
-        self._slots: Ints | None = None
-        self._candidates: int | None = None
 
     def answers(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         """Rankings of the windows, of counts that come in the order of windows.
 
         The last one tells how many candidates are left, as in ``answer_rows``.
         """
-        last: tuple[Any, ...] | None = None
-        for row in rows:
-            if self._parts and row[0] != self._window:
-                if last is not None:
-                    yield (last[0], None, *last[2:])
-                last = self._answer()
-            self._add(row)
-        if self._parts:
-            if last is not None:
-                yield (last[0], None, *last[2:])
-            last = self._answer()
-        if last is not None:
-            yield last
+        windows = (self._answer(*group) for group in groupby(rows, key=lambda row: row[0]))
+        for (window, candidates, *ranking), is_last in and_last(windows):
+            yield (window, candidates if is_last else None, *ranking)
 
-    def _add(self, row: tuple[Any, ...]) -> None:
-        window, candidates, counts, slots, new, *columns = row
-        if not self._parts:
-            self._begin(window)
-        self._parts.append(np.frombuffer(counts, np.int64))
-        if slots is None:
-            return
-        self._slots, self._candidates = np.frombuffer(slots, np.int64), candidates
-        if len(self._slots):  # slots ascend with time: older ones are gone
-            oldest = int(self._slots[0])
-            gone = [slot for slot in self._columns if slot < oldest]
-            for slot in gone:
-                del self._columns[slot]
-        new_slots = np.frombuffer(new, np.int64).tolist()
-        rows = zip(*columns, strict=True) if columns else [()] * len(new_slots)
-        self._columns.update(zip(new_slots, rows, strict=True))
-
-    def _answer(self) -> tuple[Any, ...]:
+    def _answer(self, window: int, rows: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
         """The k best: more points dominated, then the newer."""
-        assert self._slots is not None, "the first shard tells which candidates were counted"
-        total = np.sum(self._parts, axis=0)
-        best = np.lexsort((-self._slots, -total))[: self._k]
-        rows = [self._columns[slot] for slot in self._slots[best].tolist()]
-        columns = [list(column) for column in zip(*rows, strict=True)]
-        self._parts = []
-        return (self._window, self._candidates, total[best].astype(np.float64).tolist(), *columns)
+        parts: list[Ints] = []
+        slots = candidates = None
+        for _, left, counts, counted, new, *columns in rows:
+            parts.append(np.frombuffer(counts, np.int64))
+            if counted is not None:  # by the first shard, which tells what the counts belong to
+                slots, candidates = np.frombuffer(counted, np.int64), left
+                self._remember(slots, np.frombuffer(new, np.int64).tolist(), columns)
+        assert slots is not None, "the first shard tells which candidates were counted"
+        total = np.sum(parts, axis=0)
+        best = np.lexsort((-slots, -total))[: self._k]
+        ranked = [self._columns[slot] for slot in slots[best].tolist()]
+        columns = [list(column) for column in zip(*ranked, strict=True)]
+        return (window, candidates, total[best].astype(np.float64).tolist(), *columns)
+
+    def _remember(self, slots: Ints, new: list[int], columns: list[Any]) -> None:
+        """Keep the columns of new candidates, and let go of those that are gone."""
+        if len(slots):  # slots ascend with time: older ones are gone
+            oldest = int(slots[0])
+            self._columns = {at: row for at, row in self._columns.items() if at >= oldest}
+        rows = zip(*columns, strict=True) if columns else [()] * len(new)
+        self._columns.update(zip(new, rows, strict=True))

@@ -39,16 +39,13 @@ class IncompleteEngine:
         """A monitor that has seen nothing."""
         from skyband.incomplete.monitor import IncompleteMonitor
 
-        query: Any = self.query
-        return IncompleteMonitor(query, self.algorithm, options=self.options or None)
+        return IncompleteMonitor(self.query, self.algorithm, options=self.options or None)
 
     def restore(self, data: bytes) -> IncompleteMonitor:
         """A monitor from its snapshot."""
         from skyband.incomplete.monitor import IncompleteMonitor
 
-        monitor: Any = IncompleteMonitor.restore(data, self.query)
-        restored: IncompleteMonitor = monitor
-        return restored
+        return IncompleteMonitor.restore(data, self.query)
 
     def push(
         self, monitor: Any, ids: Ints, times: Ints, columns: list[NDArray[Any]], watermark: int

@@ -119,12 +119,7 @@ class IncompleteOptions(WindowOptions):
     def _check_sequence(self) -> None:
         if self.sequence is None:
             return
-        if self.partition_by:
-            raise QueryError(
-                f"both sequence={self.sequence!r} and partition_by were given",
-                "windows of time for each key, or windows over a sequence of all rows",
-                "leave partition_by out, or write time='ts', window='1 hour'",
-            )
+        self.refuse_sequence_by_key()
         if self.drain is not None:
             raise QueryError(
                 "drain is given for windows over a sequence",
@@ -167,8 +162,6 @@ class IncompletePlan(WindowPlan):
     clipped: Column
     options: Mapping[str, Any]
     shards: int
-
-    family: ClassVar[str] = "incomplete"
 
     @property
     def extras(self) -> tuple[Column, ...]:
@@ -321,9 +314,7 @@ class IncompleteQuery(WindowQuery):
     )
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> IncompleteOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> IncompleteOptions:
         """The options that are asked for."""
         rows = self.incomplete.model_dump()
         if isinstance(rows["repeats"], dict):
@@ -340,7 +331,6 @@ class IncompleteQuery(WindowQuery):
 class IncompleteFamily(Family):
     """Objects of incomplete streams."""
 
-    name: ClassVar[str] = "incomplete"
     job_query: ClassVar[type[JobQuery]] = IncompleteQuery
     marker: ClassVar[str | None] = "incomplete"
     unspoken: ClassVar[tuple[str, ...]] = (VALUE,)

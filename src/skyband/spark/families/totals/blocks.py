@@ -14,6 +14,7 @@ import numpy as np
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import POSITION
 from skyband.spark.families.totals.sums import PartialSums
+from skyband.spark.state.batch import tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,18 +32,8 @@ class PaneBlockWriter:
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a task's rows: groups, pane, bytes."""
-        import pyarrow as pa
-
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in batches:
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= self.together:
-                yield from self.of_rows(pa.Table.from_batches(waiting))
-                waiting, rows = [], 0
-        if rows:
-            yield from self.of_rows(pa.Table.from_batches(waiting))
+        for rows in tables(batches, self.together):
+            yield from self.of_rows(rows)
 
     def of_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Blocks of partial sums, behind groups and pane."""

@@ -57,8 +57,6 @@ from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 from skyband.windows import CountWindow, TimeWindow
 
-__all__ = ["FAMILY", "TotalsOptions", "TotalsPlan", "TotalsQuery", "refuse_aggregate"]
-
 _LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
@@ -91,12 +89,7 @@ class TotalsOptions(WindowOptions):
                 "windows of time",
                 "write window='1 hour', slide='1 minute', time='ts'",
             )
-        if self.algorithm != "auto":
-            raise QueryError(
-                f"algorithm is {self.algorithm!r} for windows that are answered from panes",
-                "'auto': only count windows by arrival run one of the local engine's",
-                "leave algorithm out",
-            )
+        self.refuse_algorithm()
         self._check_key()
         # what a Column asks for, only Spark can tell
         return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
@@ -133,8 +126,6 @@ class TotalsPlan(WindowPlan):
     exact: Column | None
     scale: int
     shards: int
-
-    family: ClassVar[str] = "totals"
 
     @property
     def sums(self) -> PartialSums:
@@ -270,9 +261,7 @@ class TotalsQuery(JobQuery):
     emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> TotalsOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> TotalsOptions:
         """The options that are asked for."""
         aggregate = of_text(self.by)
         if aggregate.value is not None:
@@ -288,7 +277,6 @@ class TotalsQuery(JobQuery):
 class TotalsFamily(Family):
     """Keys by the totals of their rows."""
 
-    name: ClassVar[str] = "totals"
     job_query: ClassVar[type[JobQuery]] = TotalsQuery
     marker: ClassVar[str | None] = "key"
 

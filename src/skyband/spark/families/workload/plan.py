@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,7 +22,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
-from skyband.spark.explain import PANE_PATH, Lines, row_bytes, size_of
+from skyband.spark.explain import PANE_PATH, Lines, row_bytes, state_line
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
@@ -57,7 +56,6 @@ class WorkloadOptions(CommonOptions):
     workload: Workload
     id: Names | None = None
     keep: Names | None = None
-    checkpoint: str | PathLike[str] | None = None
 
     def check(self) -> None:
         """Refuse what no DataFrame can make right."""
@@ -107,8 +105,6 @@ class WorkloadPlan(Plan):
     complete_from: Mapping[str, int]
     spread: int
     goes_on: int
-
-    family: ClassVar[str] = "workload"
 
     @property
     def scores(self) -> tuple[Column, ...]:
@@ -248,10 +244,7 @@ class WorkloadPlan(Plan):
             ("", f"each query for itself would keep {apart:,}: {apart / max(together, 1):,.1f} "
                  f"times as many, and read every row {metrics['queries']:,} times"),
             ("open panes", f"about {metrics['open_panes']}{each}"),
-            ("state", f"about {metrics['state_rows_per_key']:,} rows of "
-                      f"{metrics['bytes_per_row']:,} bytes{each}: "
-                      f"{size_of(metrics['state_bytes_per_key'])}"
-                      + (", times the number of keys" if self.base.keys else "")),
+            state_line(self.base, metrics),
         ]  # fmt: skip
 
     def _pane_lengths(self) -> str:
@@ -318,17 +311,14 @@ class WorkloadQuery(JobQuery, RowFields):
         query._queries = Workload(workload.queries, by)
         return query
 
-    def options(
-        self, safe: SafeText, drain: str | None = None, checkpoint: str | None = None
-    ) -> WorkloadOptions:
+    def options(self, safe: SafeText, drain: str | None = None) -> WorkloadOptions:
         """The options that are asked for."""
         by = {}
         for name, score in self.queries.by.items():
             with _named(name):
                 by[name] = safe(score)
         workload = Workload(self.queries.queries, by)
-        fields = self.fields("by", workload=workload, drain=drain, checkpoint=checkpoint)
-        return WorkloadOptions(**fields)
+        return WorkloadOptions(**self.fields("by", workload=workload, drain=drain))
 
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""
@@ -345,7 +335,6 @@ class WorkloadQuery(JobQuery, RowFields):
 class WorkloadFamily(Family):
     """Many queries by one or several scores."""
 
-    name: ClassVar[str] = "workload"
     job_query: ClassVar[type[JobQuery]] = WorkloadQuery
     marker: ClassVar[str | None] = "workload"
     query_columns: ClassVar[tuple[str, ...]] = (QUERY,)

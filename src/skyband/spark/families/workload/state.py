@@ -26,7 +26,7 @@ from skyband.order import Floats, Ints
 from skyband.query import TopK
 from skyband.spark.axis import FOREVER, Progress
 from skyband.spark.state.candidates import Column, Pool
-from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, array_field
+from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
 from skyband.workload import build
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
 
@@ -273,17 +273,16 @@ class WorkloadState(KeyState):
             reached = (pane.complete_until for pane in panes)
             self.complete_until = max([self.complete_until, *reached])
             closed = min(closed, self.complete_until) if ended else closed
-        last = None
+        for row, is_last in and_last(self._rows(panes, closed)):
+            yield (sum(map(len, self.candidates)) if is_last else None, *row)
+        dues = [candidates.due for candidates in self.candidates if candidates.due is not None]
+        self.due = None if ended or not dues else min(dues)
+
+    def _rows(self, panes: list[WorkloadPane], closed: int) -> Iterator[tuple[Any, ...]]:
         for i, candidates in enumerate(self.candidates):
             best = [pane.best[i] for pane in panes if pane.best[i].score]
             for ranked in candidates.run(best, closed):
-                if last is not None:
-                    yield (None, *last)
-                last = self._row(candidates, ranked)
-        dues = [candidates.due for candidates in self.candidates if candidates.due is not None]
-        self.due = None if ended or not dues else min(dues)
-        if last is not None:
-            yield (sum(map(len, self.candidates)), *last)
+                yield self._row(candidates, ranked)
 
     def _row(self, candidates: WorkloadCandidates, ranked: RankedWindows) -> tuple[Any, ...]:
         """Some windows in the layout of the output, without the number of candidates."""
