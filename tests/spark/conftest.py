@@ -20,8 +20,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         log=home / "spark.log",
         settings={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
-            # Java that compiles in haste: tests are many small queries, each run once
+            # tests are many small queries, each run once: Java compiles in haste, and Spark, which
+            # would write and compile Java code for every plan, interprets it instead
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "spark.sql.codegen.wholeStage": "false",
+            "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         },
     )
     yield spark_session
