@@ -214,12 +214,14 @@ ROWS = st.tuples(
 def any_options(draw):
     size = draw(st.integers(1, 25))
     slide = draw(st.integers(1, size))
-    full = ["--full"] if draw(st.booleans()) else []
-    window = options.window(str(size), None, None, str(slide), None, bool(full))
-    time = None
+    given = dict.fromkeys(("last", "time", "window", "slide", "offset"))
     if draw(st.booleans()):
-        time, offset = "t", str(draw(st.integers(-9, 9)))
-        window = options.window(None, time, str(size), str(slide), offset, False)
+        offset = str(draw(st.integers(-9, 9)))
+        given |= {"time": "t", "window": str(size), "offset": offset, "full": False}
+    else:
+        given |= {"last": str(size), "full": draw(st.booleans())}
+    window = options.window_of(given | {"slide": str(slide)})
+    time = given["time"]
     query = TopK(draw(st.integers(1, 6)), window, draw(st.sampled_from(["all", "changes"])))
     keys = ["p"] if draw(st.booleans()) else []
     return TopOptions("v", time, keys, "auto", query)
