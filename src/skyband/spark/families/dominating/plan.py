@@ -22,7 +22,7 @@ from skyband.spark.columns import LONGER, POSITION, Names, indexed
 from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
 from skyband.spark.families.dominating import blocks, shard_counts
 from skyband.spark.families.dominating.by_key import PointsSpec
-from skyband.spark.families.dominating.shard_counts import ShardSpec
+from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
@@ -113,7 +113,7 @@ class DominatingPlan(WindowPlan):
 
     def state(self) -> StateSpec:
         """Keep the points of each shard, and what candidates dominate among them."""
-        return ShardSpec(
+        return ShardCountsSpec(
             (SHARD,),
             self.base.axis,
             self.grid,

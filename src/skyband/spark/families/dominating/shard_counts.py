@@ -70,7 +70,7 @@ class ShardPane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShardSpec(StateSpec):
+class ShardCountsSpec(StateSpec):
     """Keeps the points of each shard, and how many of them each possible answer dominates."""
 
     k: int
@@ -224,7 +224,7 @@ class StoredPanes(MutableMapping[int, "Index"]):
 class ShardCounts(KeyState):
     """One shard at work: its counts, and in the first shard the columns of the candidates."""
 
-    spec: ShardSpec
+    spec: ShardCountsSpec
     panes: StoredPanes
     first: bool = False
     columns: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by slot
