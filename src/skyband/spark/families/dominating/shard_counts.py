@@ -55,7 +55,7 @@ indexed_panes: EngineCache[Index] = EngineCache(512 << 20, least=1)
 """The panes that this worker has seen, by a digest of their points."""
 
 
-class ShardPane(NamedTuple):
+class ShardCountsPane(NamedTuple):
     """A closed pane: the shard's points, and all shards' rows that may be answers.
 
     ``columns`` are those of the latter, in the first shard only. ``last_complete_window`` is the
@@ -120,14 +120,14 @@ class ShardCountsSpec(StateSpec):
         """Counts are smaller than ranked rows."""
         return -(-len(row[2]) // _BYTES_PER_RANKED_ROW)
 
-    def pane(self, values: tuple[Any, ...]) -> ShardPane:
+    def pane(self, values: tuple[Any, ...]) -> ShardCountsPane:
         """A pane of its label, number, points, coordinates, carried columns, complete window."""
         _, number, blocks, *rest = values
         carried = self.width + len(self.types)
         points = np.frombuffer(b"".join(map(bytes, blocks)), np.float64)
         survivors = np.array([list(column) for column in rest[: self.width]], np.float64)
         columns = [list(column) for column in rest[self.width : carried] if column is not None]
-        return ShardPane(
+        return ShardCountsPane(
             number,
             points.reshape(-1, self.width),
             np.ascontiguousarray(survivors.T),
@@ -239,7 +239,7 @@ class ShardCounts(KeyState):
 
         self.counts = PaneCounts(self.spec.k, self.spec.width, self.spec.grid, self.panes)
 
-    def run(self, panes: list[ShardPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[ShardCountsPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer every window up to the last that is closed.
 
         Once the stream has ended, windows that count rows are answered as far as the rows complete
@@ -257,12 +257,12 @@ class ShardCounts(KeyState):
             self.columns = {}
         self._forget()
 
-    def feed(self, pane: ShardPane) -> Iterator[tuple[Any, ...]]:
+    def feed(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
         """Take in a pane that is newer than all before, and answer what ends before it."""
         yield from self._take(pane)
         self._forget()
 
-    def _take(self, pane: ShardPane) -> Iterator[tuple[Any, ...]]:
+    def _take(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
         yield from self._answers(self.spec.grid.step(pane.number))
         counts = self.counts
         base = counts.slots
