@@ -56,7 +56,7 @@ class ShardTotals:
     def __init__(self, query: TopKTotals, sums: PartialSums, scale: int) -> None:
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import IdEncoder
+        from skyband.spark.families.totals.keys import KeyEncoder
         from skyband.totals.monitor import TotalsMonitor
 
         self._sums = sums
@@ -64,7 +64,7 @@ class ShardTotals:
         self._scale = 10.0**scale
         self._changes = query.emit == "changes"
         self.monitor = TotalsMonitor(query, options={"ties": "arrival"})
-        self.ids = IdEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
+        self.ids = KeyEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
         self.alive: dict[int, bytes] = {}
         self.closed = -FOREVER
 
