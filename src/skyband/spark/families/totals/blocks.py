@@ -23,7 +23,7 @@ BLOCK = "block"
 
 
 @dataclass(frozen=True)
-class PaneBlockWriter:
+class SumBlockWriter:
     """Makes blocks of partial sums; ``groups`` are the columns that tell shards apart."""
 
     groups: tuple[str, ...]
@@ -66,7 +66,7 @@ class PaneBlockWriter:
 
 
 @dataclass(frozen=True)
-class PaneAdder(PaneBlockWriter):
+class PaneAdder(SumBlockWriter):
     """Adds up rows by key and pane, and makes blocks of their partial sums."""
 
     sums: PartialSums

@@ -34,7 +34,7 @@ from skyband.spark.columns import (
     schema_of,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
-from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, PaneBlockWriter
+from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
 from skyband.spark.jobs.queries import JobQuery, SafeText
@@ -167,7 +167,7 @@ class TotalsPlan(WindowPlan):
         groups = shard_groups(self.base)
         rows = settled(rows, self.base, self.grid)
         sums = self.sums.add_sql(rows, groups, pane_number(rows, self))
-        blocks = _written(sums, PaneBlockWriter(tuple(groups)))
+        blocks = _written(sums, SumBlockWriter(tuple(groups)))
         return blocks.withColumn(BLOCK, F.array(BLOCK))
 
     def state(self) -> StateSpec:
@@ -241,7 +241,7 @@ class TotalsPlan(WindowPlan):
         return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
 
 
-def _written(rows: DataFrame, writer: PaneBlockWriter) -> DataFrame:
+def _written(rows: DataFrame, writer: SumBlockWriter) -> DataFrame:
     """Blocks: what tells shards apart, the pane, and its bytes."""
     groups = [StructField(name, rows.schema[name].dataType) for name in writer.groups]
     block = [StructField("pane", LongType()), StructField(BLOCK, BinaryType())]
