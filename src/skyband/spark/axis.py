@@ -27,14 +27,14 @@ _END_OF_TIME = 221_845_392_000_000_000  # the year 9000, in microseconds
 _END_OF_ROWS = 200_000_000_000_000
 
 
-class Progress(NamedTuple):
+class WatermarkProgress(NamedTuple):
     """How far a stream has come: the last window that has ended, and whether it was drained."""
 
     closed: int
     ended: bool
 
 
-EVERYTHING = Progress(FOREVER, True)
+EVERYTHING = WatermarkProgress(FOREVER, True)
 """The progress of a batch, which knows all rows."""
 
 
@@ -186,9 +186,9 @@ class Axis:
         """Whether a watermark says that the stream was drained."""
         return self.position_at(watermark) > self.end // 2
 
-    def progress(self, watermark: int, grid: PaneGrid) -> Progress:
+    def progress(self, watermark: int, grid: PaneGrid) -> WatermarkProgress:
         """How many of a grid's windows a watermark has passed."""
-        return Progress(grid.window_at(self.position_at(watermark)), self.ended(watermark))
+        return WatermarkProgress(grid.window_at(self.position_at(watermark)), self.ended(watermark))
 
     def alarm(self, position: int) -> int:
         """The first watermark that has reached a position."""

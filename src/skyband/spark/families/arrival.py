@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StructField
 
 from skyband.query import TopK
-from skyband.spark.axis import EVERYTHING, Progress
+from skyband.spark.axis import EVERYTHING, WatermarkProgress
 from skyband.spark.state.batch import Piece, sortable
 from skyband.spark.state.candidates import Answer
 from skyband.spark.state.candidates import Column as Values
@@ -180,9 +180,9 @@ class ArrivalSpec(StateSpec):
             arrivals = Arrivals(monitor, list(fields["ids"]), columns, waiting)
         return ArrivalState(self, arrivals)
 
-    def progress(self, watermark: int) -> Progress:
+    def progress(self, watermark: int) -> WatermarkProgress:
         """The moment that rows must not be after to arrive."""
-        return Progress(self.axis.position_at(watermark), self.axis.ended(watermark))
+        return WatermarkProgress(self.axis.position_at(watermark), self.axis.ended(watermark))
 
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer all rows of a key."""
@@ -199,11 +199,11 @@ class ArrivalState(KeyState):
     spec: ArrivalSpec
     arrivals: Arrivals
 
-    def run(self, panes: list[Any], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[Any], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in rows, and answer what those that the watermark passed complete."""
         return self.arrive(self.spec.waiting(panes), progress)
 
-    def arrive(self, rows: WaitingRows, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def arrive(self, rows: WaitingRows, progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """The same, of rows as columns."""
         answers = self.arrivals.run(rows, progress.closed)
         return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes)

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
 from skyband.order import Floats, Ints
-from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -346,7 +346,7 @@ class CandidateState(KeyState):
     spec: CandidateSpec
     candidates: Candidates
 
-    def run(self, panes: list[Pane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[Pane], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what the watermark has passed."""
         answers = self.candidates.run(panes, *progress)
         return answer_rows(answers, lambda: len(self.candidates), self.spec.changes)

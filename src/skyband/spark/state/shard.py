@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 
 from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.columns import POSITION, indexed
 from skyband.spark.state.batch import Piece, cut_columns
 from skyband.spark.state.candidates import Answer, Column
@@ -353,7 +353,7 @@ class ShardState(KeyState):
     spec: ShardSpec
     shard: Shard
 
-    def run(self, panes: list[ShardPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[ShardPane], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes, and answer what the watermark has passed."""
         return self.answer(sorted(panes, key=lambda pane: pane.number), progress.closed)
 

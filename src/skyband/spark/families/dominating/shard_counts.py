@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 
 from skyband.engine import snapshot
 from skyband.order import Floats, Ints
-from skyband.spark.axis import EVERYTHING, FOREVER, Progress
+from skyband.spark.axis import EVERYTHING, FOREVER, WatermarkProgress
 from skyband.spark.state.batch import Piece, handed_over, python_rows, rows_of
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import (
@@ -239,7 +239,9 @@ class ShardCounts(KeyState):
 
         self.counts = PaneCounts(self.spec.k, self.spec.width, self.spec.grid, self.panes)
 
-    def run(self, panes: list[ShardCountsPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[ShardCountsPane], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer every window up to the last that is closed.
 
         Once the stream has ended, windows that count rows are answered as far as the rows complete

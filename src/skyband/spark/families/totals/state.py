@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pyspark.sql.types import BinaryType, LongType, StructField
 
-from skyband.spark.axis import FOREVER, PaneGrid, Progress
+from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
 from skyband.spark.families.totals.blocks import packed
 from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
@@ -286,7 +286,9 @@ class TotalsState(KeyState):
     store: PaneStore
     stored: list[int]
 
-    def run(self, panes: list[PaneBlocks], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[PaneBlocks], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
         yield from self.spec.rows(self._answers(panes, progress.closed), self.shard)
         for number in self.stored:
