@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DominatingQuery(FileQuery):
+class DominatingFileQuery(FileQuery):
     """A top-k dominating query over a file, checked: a number for each dimension."""
 
     @override
@@ -61,7 +61,7 @@ class DominatingQuery(FileQuery):
 
 
 @dataclass(frozen=True)
-class DominatingOptions(QueryOptions):
+class DominatingFileOptions(QueryOptions):
     """The options of ``dominating``."""
 
     query: TopKDominating
@@ -90,7 +90,7 @@ class DominatingOptions(QueryOptions):
             for at, (name, way) in enumerate(self.query.dimensions)
         }
         time, keys = self.time_and_keys(source, self.query.window)
-        return DominatingQuery(self.query, self.algorithm, numbers, time, keys)
+        return DominatingFileQuery(self.query, self.algorithm, numbers, time, keys)
 
     @override
     def explain(self, facts: FileFacts | None) -> Explanation:
@@ -111,7 +111,7 @@ class DominatingOptions(QueryOptions):
         )
 
 
-FAMILY = DominatingOptions
+FAMILY = DominatingFileOptions
 
 
 def _dimension(text: str) -> tuple[str, Direction]:
