@@ -55,7 +55,7 @@ _FIXES = {  # the library's are in Python
 
 
 @dataclass(frozen=True)
-class IncompleteQuery(FileQuery):
+class IncompleteFileQuery(FileQuery):
     """A query over incomplete streams in a file, checked: values, and the places of streams."""
 
     nameless: int = 0  # rows without an id or a stream
@@ -97,7 +97,7 @@ def _columns(rows: Any, ids: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class IncompleteOptions(QueryOptions):
+class IncompleteFileOptions(QueryOptions):
     """The options of ``incomplete``.
 
     ``query`` is None if the streams are those of the file; ``make`` makes it of their names.
@@ -159,7 +159,7 @@ class IncompleteOptions(QueryOptions):
         return self.emit == "changes"
 
     @override
-    def check(self, source: Source) -> IncompleteQuery:
+    def check(self, source: Source) -> IncompleteFileQuery:
         """Check the query against the file's columns, and its values against the bounds."""
         if not self.id or self.stream is None or self.value is None:
             raise QueryError(
@@ -179,7 +179,7 @@ class IncompleteOptions(QueryOptions):
         _check_values(self.bounds, query, streams)
         places = " ".join(f"WHEN {literal(one)} THEN {at}" for at, one in enumerate(query.streams))
         known = ", ".join(map(literal, query.streams))
-        checked = IncompleteQuery(
+        checked = IncompleteFileQuery(
             query,
             self.algorithm,
             {
@@ -240,7 +240,7 @@ class IncompleteOptions(QueryOptions):
         )
 
 
-FAMILY = IncompleteOptions
+FAMILY = IncompleteFileOptions
 
 
 def _query(
