@@ -36,7 +36,7 @@ _BYTES = 200  # that a key takes in a pane, roughly
 
 
 @dataclass(frozen=True)
-class TotalsQuery(FileQuery):
+class TotalsFileQuery(FileQuery):
     """A query for totals over a file, checked: values, and the columns of keys."""
 
     @override
@@ -58,7 +58,7 @@ class TotalsQuery(FileQuery):
 
 
 @dataclass(frozen=True)
-class TotalsOptions(QueryOptions):
+class TotalsFileOptions(QueryOptions):
     """The options of ``totals``; ``value`` is what is added up, or ``*``."""
 
     query: TopKTotals
@@ -91,7 +91,7 @@ class TotalsOptions(QueryOptions):
             value = expressions.score(source, self.value, way=")", before=f"{self.query.by}(")
         objects = tuple(expressions.keys(source, self.key, "--key"))
         time, keys = self.time_and_keys(source, self.query.window)
-        return TotalsQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
+        return TotalsFileQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
 
     @override
     def look_up(self, source: Source, query: FileQuery) -> Any:
@@ -125,7 +125,7 @@ class TotalsOptions(QueryOptions):
         )
 
 
-FAMILY = TotalsOptions
+FAMILY = TotalsFileOptions
 
 
 def _aggregate(by: str | None) -> Aggregate:
