@@ -20,7 +20,7 @@ from pyarrow import csv, parquet
 from skyband import TopK
 from skyband.cli import options
 from skyband.cli.commands import rank
-from skyband.cli.commands.top import TopOptions
+from skyband.cli.commands.top import TopFileOptions
 from skyband.cli.input import stage_parquet
 from skyband.spark.sessions import _interrupts_later
 from tests.command_line import COMPILING, Runner, process
@@ -222,7 +222,7 @@ def any_options(draw):
         window = options.window(None, time, str(size), str(slide), offset, False)
     query = TopK(draw(st.integers(1, 6)), window, draw(st.sampled_from(["all", "changes"])))
     keys = ["p"] if draw(st.booleans()) else []
-    return TopOptions("v", time, keys, "auto", query)
+    return TopFileOptions("v", time, keys, "auto", query)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -17,7 +17,7 @@ from skyband.query import TopK
 
 
 @dataclass(frozen=True)
-class TopOptions(QueryOptions):
+class TopFileOptions(QueryOptions):
     """The options of ``top``; ``explain`` does without ``by``."""
 
     query: TopK
@@ -81,7 +81,7 @@ class TopOptions(QueryOptions):
         return Explanation(lines, shared_metrics(self, self.query, facts, chosen) | candidates)
 
 
-FAMILY = TopOptions
+FAMILY = TopFileOptions
 
 
 class _Candidates(NamedTuple):
