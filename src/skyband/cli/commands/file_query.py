@@ -64,7 +64,7 @@ class FileQuery:
 
     def pushed(self, batch: pa.RecordBatch) -> Any:
         """What a monitor is given of a batch, besides ids and times of rows."""
-        return array(batch, "score")
+        return array_or_column(batch, "score")
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What makes a monitor, of the query and an algorithm."""
@@ -179,8 +179,8 @@ class QueryOptions(ABC):
         options.require_unit(window, integers, self.time or "")
 
 
-def array(batch: pa.RecordBatch, name: str) -> Any:
-    """A column as an array of our own; as Arrow has it if there are NULLs.
+def array_or_column(batch: pa.RecordBatch, name: str) -> Any:
+    """A column as an array of our own; the Arrow column itself if there are NULLs.
 
     Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way
     to NumPy imports pandas, if it is there, which takes longer than most queries.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skyband.cli import options
 from skyband.cli.commands import family
-from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array
+from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array_or_column
 from skyband.cli.input.source import BATCH, Source, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
@@ -131,11 +131,11 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
     """What an engine is told of rows besides scores: keys, ids, times and the watermark."""
     columns: dict[str, Any] = {}
     if query.keys:
-        columns["keys"] = array(batch, "key")
+        columns["keys"] = array_or_column(batch, "key")
     if query.keys or query.objects or query.time is not None:
-        columns["ids"] = array(batch, "object" if query.objects else "row")
+        columns["ids"] = array_or_column(batch, "object" if query.objects else "row")
     if query.time is not None:
-        columns["times"] = array(batch, "time")
+        columns["times"] = array_or_column(batch, "time")
         if not query.keys:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
