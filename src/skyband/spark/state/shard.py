@@ -60,7 +60,7 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _NONE = np.empty(0, np.int64)
 
 
-class Engine(Protocol):
+class ShardEngine(Protocol):
     """The local engine of a family for one query; plain values only, for workers get it.
 
     The query's window is that of :func:`synthetic_times`.
@@ -131,7 +131,7 @@ class Shard:
     Invariants: panes come in ascending order, none of a window that was answered.
     """
 
-    engine: Engine
+    engine: ShardEngine
     lifetimes: PaneLifetimes
     monitor: BaseMonitor[Any]
     ids: IdEncoder
@@ -242,7 +242,7 @@ class ShardSpec(StateSpec):
     ``first_full_window`` are not answered.
     """
 
-    engine: Engine
+    engine: ShardEngine
     types: tuple[DataType, ...]
     columns: tuple[str, ...]
     merged: bool
