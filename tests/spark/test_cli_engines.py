@@ -239,7 +239,11 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, top_options, prune):
             out, stderr = tmp_path / f"{engine}.csv", io.StringIO()
             with contextlib.redirect_stderr(stderr):
                 rank.run(
-                    str(tmp_path / "in.parquet"), top_options, rank.Engine(engine), None, str(out)
+                    str(tmp_path / "in.parquet"),
+                    top_options,
+                    rank.EngineChoice(engine),
+                    None,
+                    str(out),
                 )
             outputs.append((out.read_bytes(), COMPILING.sub("", stderr.getvalue())))
     assert outputs[0] == outputs[1]

@@ -33,7 +33,7 @@ _TIMED = 32_768  # rows per push of time windows: those that wait for the waterm
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineChoice:
     """What computes the answers; ``master`` is where an embedded Spark runs.
 
     ``auto`` leaves small files, and what is read from standard input, to this process.
@@ -66,12 +66,16 @@ class Engine:
 def command(name: str, given: Given) -> None:
     """Do what a command asks for by its options."""
     query = family(name).parse(given)
-    engine = Engine(given["engine"], given["master"])
+    engine = EngineChoice(given["engine"], given["master"])
     run(given["file"], query, engine, given["format"], given["out"])
 
 
 def run(
-    file: str, query_options: QueryOptions, engine: Engine, format: str | None, out: str | None
+    file: str,
+    query_options: QueryOptions,
+    engine: EngineChoice,
+    format: str | None,
+    out: str | None,
 ) -> None:
     """Read a file, rank its windows, print them."""
     format = _chosen_format(format, out, file)
