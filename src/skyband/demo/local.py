@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from skyband.datasets.stock import SECTORS, STOCK
 from skyband.demo import display
-from skyband.demo.market import LENGTH, STEP, TOP, Market, Pane, Scene, panes
+from skyband.demo.market import LENGTH, STEP, TOP, Market, Scene, TradePane, panes
 
 _ENDLESS = 1 << 62  # rows
 _CHUNK = 65_536
@@ -41,7 +41,7 @@ def load_kernels(seed: int) -> None:
         deque(market.push(pane), maxlen=0)
 
 
-def _panes(seed: int) -> Iterator[Pane]:
+def _panes(seed: int) -> Iterator[TradePane]:
     return panes(STOCK.chunks(_ENDLESS, seed, _CHUNK, "bursty"))
 
 
