@@ -70,7 +70,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Any:
     return np.array(np.from_dlpack(column.cast(pa.int64()) if name == "ts" else column))
 
 
-class Board:
+class LocalBoard:
     """One query over some of the trades; maintains what is known of those it may still report.
 
     Invariant: ``reportable`` has the k best trades of each pane of the window, by their arrival
@@ -156,8 +156,8 @@ class Market:
     """Two questions about one stream: the biggest trades of all, and the biggest by sector."""
 
     def __init__(self) -> None:
-        self.top = Board(TOP)
-        self.best = [Board(BEST) for _ in SECTORS]
+        self.top = LocalBoard(TOP)
+        self.best = [LocalBoard(BEST) for _ in SECTORS]
         self.read = 0
         self._answered = 0
         self._sizes: dict[int, int] = {}  # trades of each pane of the window, by its end

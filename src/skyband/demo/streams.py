@@ -61,7 +61,7 @@ def _watch(boards: Boards, screen: display.Screen | None, seconds: float) -> Non
         time.sleep(_POLL)
 
 
-class Board:
+class StreamBoard:
     """One query at work: its stream, how it is doing, and the best trades of its newest window.
 
     Of each key, ``ranks`` trades are shown.
@@ -102,7 +102,7 @@ class Boards:
     def __init__(self, out: Path, seed: int) -> None:
         self.out = out
         self.spent = 0.0  # seconds from the start to the last look
-        self._boards: list[Board] = []
+        self._boards: list[StreamBoard] = []
         _make_empty(out)
         self._spark = session(app="skyband demo")
         try:
@@ -120,10 +120,10 @@ class Boards:
                 id="trade",
             )
             keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
-            self._boards.append(Board(ranked(keep=keep), out, "market", display.K))
+            self._boards.append(StreamBoard(ranked(keep=keep), out, "market", display.K))
             others = [name for name in keep if name != "sector"]
             sectors = ranked(keep=others, partition_by="sector")
-            self._boards.append(Board(sectors, out, "sectors", 1))
+            self._boards.append(StreamBoard(sectors, out, "sectors", 1))
         except BaseException:
             self.stop()
             raise
