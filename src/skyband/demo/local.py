@@ -45,7 +45,7 @@ def _panes(seed: int) -> Iterator[TradePane]:
     return panes(STOCK.chunks(_ENDLESS, seed, _CHUNK, "bursty"))
 
 
-class Stage:
+class Presentation:
     """Shows windows one after the other, and what has moved since so many windows before.
 
     A window may be passed over, but not the final one.
@@ -67,7 +67,7 @@ class Stage:
         return display.Frame(f"{TOP}, by {display.BY}", *boards, *others, health, scene.rates)
 
 
-class Plain(Stage):
+class Plain(Presentation):
     """Prints a leaderboard every few windows, as fast as they come."""
 
     def __init__(self, every: int = 30) -> None:
@@ -81,7 +81,7 @@ class Plain(Stage):
             display.print_frame(frame, sectors=final)
 
 
-class Drawn(Stage):
+class Drawn(Presentation):
     """Draws windows at an even pace; late ones are passed over."""
 
     def __init__(self, screen: display.Screen, pace: display.Pace) -> None:
@@ -103,14 +103,14 @@ class Show:
         self.market = Market()
         self.scene: Scene | None = None  # the last one
 
-    def play(self, stage: Plain | Drawn, results: Results) -> None:
+    def play(self, presentation: Plain | Drawn, results: Results) -> None:
         """Let the market run until the last window is answered."""
         for pane in _panes(self.seed):
             for scene in self.market.push(pane):
                 self.scene = scene
                 results.add(scene)
                 final = scene.answered == self.windows
-                stage.show(scene, final)
+                presentation.show(scene, final)
                 if final:
                     return
 
