@@ -144,7 +144,7 @@ class Pace:
         return late < self._seconds
 
 
-class Screen:
+class DemoScreen:
     """Draws each frame in place of the one before.
 
     At the end the boards stay, for the summary to follow them, and what was said of the stream's
@@ -156,7 +156,7 @@ class Screen:
         self._live = Live(console=console, auto_refresh=False)
         self._boards: list[RenderableType] = []
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> DemoScreen:
         self._live.start()
         return self
 

@@ -30,7 +30,7 @@ def run(seconds: float, seed: int, out: Path | None) -> None:
         if console is None:
             show.play(Plain(), results)
         else:
-            with display.Screen(console) as screen:
+            with display.DemoScreen(console) as screen:
                 show.play(Drawn(screen, display.Pace()), results)
 
 
@@ -84,7 +84,7 @@ class Plain(Presentation):
 class Drawn(Presentation):
     """Draws windows at an even pace; late ones are passed over."""
 
-    def __init__(self, screen: display.Screen, pace: display.Pace) -> None:
+    def __init__(self, screen: display.DemoScreen, pace: display.Pace) -> None:
         super().__init__(display.WINDOWS_PER_SECOND)
         self._screen, self._pace = screen, pace
 

@@ -32,7 +32,7 @@ _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 def run(seconds: float, seed: int, out: Path) -> None:
     """Show the market for so many seconds, then say what was done."""
     console = display.terminal()
-    screen = None if console is None else display.Screen(console, keep_health=True)
+    screen = None if console is None else display.DemoScreen(console, keep_health=True)
     with display.status(console, "Starting Spark ..."):
         boards = Boards(out, seed)
     with display.summarized(lambda: _summary(boards)):
@@ -44,7 +44,7 @@ def run(seconds: float, seed: int, out: Path) -> None:
                 boards.stop()
 
 
-def _watch(boards: Boards, screen: display.Screen | None, seconds: float) -> None:
+def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float) -> None:
     """Draw, or print, until the time is up, but not before both boards have answered anything."""
     printed = 0
     while True:
