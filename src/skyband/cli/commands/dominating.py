@@ -11,7 +11,7 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import (
     UNKNOWN,
     held_in,
@@ -84,7 +84,7 @@ class DominatingFileOptions(QueryOptions):
         return cls(None, given["time"], given["partition_by"] or [], algorithm, query)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         numbers = {
             f"number_{at}": expressions.score(source, name, "--on", f":{way}")
             for at, (name, way) in enumerate(self.query.dimensions)

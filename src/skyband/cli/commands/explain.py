@@ -8,7 +8,7 @@ from typing import Any
 
 from skyband.cli.commands import FAMILIES, family
 from skyband.cli.commands.file_query import FileFacts, Given, QueryOptions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output import progress
 from skyband.cli.output.explanation import print_lines, print_metrics
 from skyband.errors import QueryError
@@ -32,7 +32,7 @@ def command(given: Given) -> None:
         return
     query_options, facts = _family(given).parse(given), None
     if file is not None:
-        with Source(file) as source:
+        with FileSource(file) as source:
             facts = source.read(partial(_facts, query_options))
     explanation = query_options.explain(facts)
     if as_json:
@@ -71,7 +71,7 @@ def _family(given: Given) -> type[QueryOptions]:
     return known
 
 
-def _facts(query_options: QueryOptions, source: Source) -> FileFacts:
+def _facts(query_options: QueryOptions, source: FileSource) -> FileFacts:
     """Check a query against a file, and count its rows, the time that they span, and the keys."""
     query = query_options.check(source)
     counts = ["count(*)", "NULL", "NULL"]

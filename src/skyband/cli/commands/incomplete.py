@@ -13,7 +13,7 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source, literal
+from skyband.cli.input.source import FileSource, literal
 from skyband.cli.output.explanation import (
     UNKNOWN,
     held_in,
@@ -159,7 +159,7 @@ class IncompleteFileOptions(QueryOptions):
         return self.emit == "changes"
 
     @override
-    def check(self, source: Source) -> IncompleteFileQuery:
+    def check(self, source: FileSource) -> IncompleteFileQuery:
         """Check the query against the file's columns, and its values against the bounds."""
         if not self.id or self.stream is None or self.value is None:
             raise QueryError(
@@ -345,7 +345,7 @@ class _StreamFacts(NamedTuple):
 
 
 def _streams(
-    source: Source, bounds: Mapping[str, Bounds], name: str, value: str, no_id: str, there: str
+    source: FileSource, bounds: Mapping[str, Bounds], name: str, value: str, no_id: str, there: str
 ) -> list[_StreamFacts]:
     """What each stream of the file holds, in the order of their names."""
     low, high = bounds.get("", (-math.inf, math.inf))
@@ -367,7 +367,7 @@ def _streams(
     return [_StreamFacts(*row) for row in rows]
 
 
-def _names_in(source: Source, stream: str, streams: list[_StreamFacts]) -> tuple[str, ...]:
+def _names_in(source: FileSource, stream: str, streams: list[_StreamFacts]) -> tuple[str, ...]:
     names = tuple(one.stream for one in streams if one.stream is not None)
     if not names:
         raise DataError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from skyband.cli import options
 from skyband.cli.commands import family
 from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array_or_column
-from skyband.cli.input.source import BATCH, Source, require_reach
+from skyband.cli.input.source import BATCH, FileSource, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
@@ -81,7 +81,7 @@ def run(
     format = _chosen_format(format, out, file)
     spark = partial(_on_spark, master=engine.master)
     rank = spark if engine.runs_spark(file) else _locally
-    with Source(file) as source:
+    with FileSource(file) as source:
         board, values = source.read(partial(_ranked, query_options, rank))
         with _opened(out) as stream:
             _write(stream, board, values, query_options, format)
@@ -89,7 +89,9 @@ def run(
 
 
 def _ranked(
-    query_options: QueryOptions, rank: Callable[[Source, FileQuery], Leaderboard], source: Source
+    query_options: QueryOptions,
+    rank: Callable[[FileSource, FileQuery], Leaderboard],
+    source: FileSource,
 ) -> tuple[Leaderboard, Cells]:
     query = query_options.check(source)
     board = rank(source, query)
@@ -99,7 +101,7 @@ def _ranked(
         return board, query.cells(source, board.rows)
 
 
-def _locally(source: Source, query: FileQuery) -> Leaderboard:
+def _locally(source: FileSource, query: FileQuery) -> Leaderboard:
     """Rank a file in this process."""
     from skyband.partitioned import Partitioned
 
@@ -118,7 +120,7 @@ def _locally(source: Source, query: FileQuery) -> Leaderboard:
 
 
 def _cut(
-    source: Source, query: FileQuery, watch: Callable[[int], None]
+    source: FileSource, query: FileQuery, watch: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the file in batches whose answers are not too many."""
     rows = _TIMED
@@ -147,7 +149,7 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
     return columns
 
 
-def _on_spark(source: Source, query: FileQuery, master: str | None) -> Leaderboard:
+def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leaderboard:
     """Rank a file on an embedded Spark: stage its rows, rank them, gather the answers."""
     from skyband.cli.input.stage_parquet import stage
     from skyband.spark.files import Staged, embedded, ranked_windows

@@ -11,7 +11,7 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import held_in, opening_lines, per_window, shared_metrics
 from skyband.query import TopK
 
@@ -38,13 +38,13 @@ class TopFileOptions(QueryOptions):
         return cls(given["by"], given["time"], given["partition_by"] or [], algorithm, query)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         score = "0" if self.by is None else expressions.score(source, self.by)
         time, keys = self.time_and_keys(source, self.query.window)
         return FileQuery(self.query, self.algorithm, {"score": score}, time, keys)
 
     @override
-    def look_up(self, source: Source, query: FileQuery) -> Any:
+    def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """The scores that ``auto`` would decide on, if the engine would look at them."""
         from skyband.engine.columns import score_column
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import (
     UNKNOWN,
     held_in,
@@ -82,7 +82,7 @@ class TotalsFileOptions(QueryOptions):
         return cls(given["by"], given["time"], keys, algorithm, query, given["key"], value)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         if self.value == "*":
             value = "1"
         elif self.query.by == "count":
@@ -94,7 +94,7 @@ class TotalsFileOptions(QueryOptions):
         return TotalsFileQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
 
     @override
-    def look_up(self, source: Source, query: FileQuery) -> Any:
+    def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """How many different keys there are."""
         names = ", ".join(key.quoted for key in query.objects)
         distinct = f"SELECT DISTINCT {names} FROM {source.scan}"

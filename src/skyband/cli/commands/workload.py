@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import UNKNOWN, file_lines
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
@@ -98,7 +98,7 @@ class WorkloadFileOptions(QueryOptions):
         return cls(given["by"], time, [], algorithm, _read(file, time), file)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         score = "0" if self.by is None else expressions.score(source, self.by)
         time, keys = self.time_and_keys(source, self.query.model.window)
         return WorkloadFileQuery(self.query, self.algorithm, {"score": score}, time, keys)

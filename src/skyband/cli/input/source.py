@@ -62,7 +62,7 @@ class Column:
         return identifier(self.name)
 
 
-class Source:
+class FileSource:
     """One file, read as often as needed, always in the same way.
 
     ``sample`` is how many rows decide the column types of CSV and JSON files; -1 means all.
@@ -84,7 +84,7 @@ class Source:
             self._directory.cleanup()
             raise
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> FileSource:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -152,7 +152,7 @@ class Source:
         """Whether the column types are known, not concluded from the first rows."""
         return self.kind == "parquet" or self._sample == -1
 
-    def read(self, reading: Callable[[Source], T]) -> T:
+    def read(self, reading: Callable[[FileSource], T]) -> T:
         """Do what reads the file; again, with column types from all rows, if they were misjudged.
 
         Types are concluded from the first rows, and a :class:`MisreadError` shows them to be wrong.

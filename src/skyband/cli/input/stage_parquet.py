@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skyband.cli.input.source import Source, require_reach
+from skyband.cli.input.source import FileSource, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
 from skyband.spark.files import PLACED, WHOLE, nonnull_array
 from skyband.windows import Panes, TimeWindow, Window
@@ -28,7 +28,7 @@ _WORTH_IT = 4  # as many times more rows than can win
 _LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
 
 
-def stage(source: Source, query: FileQuery, watch: Callable[[int], None]) -> Stage:
+def stage(source: FileSource, query: FileQuery, watch: Callable[[int], None]) -> Stage:
     """Write what can be ranked. ``watch`` is called with the number of rows that were read."""
     staged = Stage(
         source.scratch(),
