@@ -120,7 +120,7 @@ def board(leaders: Sequence[Row], query: Mapping[str, Any], room: int = 40) -> R
         numbers = all(isinstance(row.get(name), (int, float, type(None))) for row in leaders)
         table.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     previous: tuple[Any, ...] | None = None
-    for row in by_key(leaders, keys)[:room]:
+    for row in grouped_by_key(leaders, keys)[:room]:
         key = tuple(row.get(name) for name in keys)
         lead = ["" if key == previous else shown(value) for value in key]
         previous = key
@@ -128,7 +128,7 @@ def board(leaders: Sequence[Row], query: Mapping[str, Any], room: int = 40) -> R
     return Group(title, table)
 
 
-def by_key(leaders: Sequence[Row], keys: Sequence[str]) -> list[Row]:
+def grouped_by_key(leaders: Sequence[Row], keys: Sequence[str]) -> list[Row]:
     """Rows of the same key together, in the order of the keys' best rows."""
     order: dict[tuple[Any, ...], list[Row]] = {}
     for row in leaders:
