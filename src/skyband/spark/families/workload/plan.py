@@ -324,7 +324,7 @@ class WorkloadQuery(JobQuery, RowFields):
         """Refuse what no DataFrame can make right."""
         self.options(str, drain).check()
         for name, query in self.queries.queries.items():
-            jobs.check_k(f"k of {name!r}", query.k)
+            jobs.refuse_k_beyond_spark(f"k of {name!r}", query.k)
         self.options(safe)
 
     def words(self) -> str:
