@@ -326,8 +326,8 @@ def test_what_is_kept_of_the_window_and_a_night(trades):
 
 def test_the_words_for_amounts_and_moments():
     at = int(datetime.fromisoformat("2014-01-06T14:30:05.900+00:00").timestamp() * 1e6)
-    assert display.clock(at) == "14:30:05"
-    assert display.moment(at) == "Mon 2014-01-06 14:30:05 UTC"
+    assert display.time_of_day(at) == "14:30:05"
+    assert display.day_and_time(at) == "Mon 2014-01-06 14:30:05 UTC"
     assert display.dollars(1_234_567_890.0) == "$1,234.57 M"
 
 

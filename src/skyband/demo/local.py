@@ -57,7 +57,10 @@ class Presentation:
     def frame(self, scene: Scene) -> display.Frame:
         """What there is to show of a window; every window needs one, for later ones to compare."""
         health = [
-            ("event time", f"{display.moment(scene.end)}, {scene.answered:,} windows answered"),
+            (
+                "event time",
+                f"{display.day_and_time(scene.end)}, {scene.answered:,} windows answered",
+            ),
             ("trades", f"{scene.read:,} read, {scene.rates[-1]:,.0f} a second now"),
             ("candidates", scene.candidate_words()),
             ("algorithm", str(scene.plan)),
@@ -119,7 +122,7 @@ class Show:
         scene, market = self.scene, self.market
         if scene is None:
             return ["Nothing was answered yet."]
-        opened, ended = map(display.clock, (scene.end - scene.answered * STEP, scene.end))
+        opened, ended = map(display.time_of_day, (scene.end - scene.answered * STEP, scene.end))
         query = "--time ts --window 10min --slide 10s"
         rows = f"--rows {scene.read} --seed {self.seed} --rate bursty"
         return [
