@@ -91,7 +91,7 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
 
     job = jobs.load(file)
     query = jobs.words(job)
-    from skyband.spark.jobs.run import explain_lines, explained, opened
+    from skyband.spark.jobs.run import explained, job_lines, opened
 
     progress.tell("starting Spark, which takes some seconds")
     with opened(job) as spark:
@@ -102,7 +102,7 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
             print_metrics({"query": query, **checked.plan.explain_metrics()})
         else:
             source = ("source", f"{job.source.format}: {checked.columns}")
-            print_lines([("query", query), source, *explain_lines(job, checked.plan)])
+            print_lines([("query", query), source, *job_lines(job, checked.plan)])
         if physical:
             print()
             checked.leaders.explain("formatted")

@@ -239,7 +239,7 @@ def explained(spark: SparkSession, job: Job) -> Explained:
         raise failures.reworded(error, None) from error
 
 
-def explain_lines(job: Job, plan: Plan) -> explain.Lines:
+def job_lines(job: Job, plan: Plan) -> explain.Lines:
     """The plan of a job: that of its query, where results go, and when it runs."""
     return [*explain.explain_lines(plan), ("sink", sinks.promise(job)), ("run", _when(job))]
 
