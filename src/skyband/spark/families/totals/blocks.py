@@ -54,7 +54,7 @@ class SumBlockWriter:
         ends = np.append(first[1:], len(order))
         inside = sums.select(sums.schema.names[width:]).take(pa.array(order))
         cuts = zip(first.tolist(), ends.tolist(), strict=True)
-        blocks = [packed(inside.slice(low, high - low)) for low, high in cuts]
+        blocks = [arrow_bytes(inside.slice(low, high - low)) for low, high in cuts]
         places = pa.array(order[first])
         return self._record_batch([column.take(places) for column in groups], blocks)
 
@@ -93,7 +93,7 @@ class PaneAdder(SumBlockWriter):
             yield self.write(self.sums.add_arrow(batch, self.groups, panes))
 
 
-def packed(batch: pa.RecordBatch) -> bytes:
+def arrow_bytes(batch: pa.RecordBatch) -> bytes:
     """Rows as bytes, without their schema."""
     import pyarrow as pa
 

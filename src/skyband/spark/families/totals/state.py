@@ -18,7 +18,7 @@ import numpy as np
 from pyspark.sql.types import BinaryType, LongType, StructField
 
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
-from skyband.spark.families.totals.blocks import packed
+from skyband.spark.families.totals.blocks import arrow_bytes
 from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
@@ -100,7 +100,7 @@ class ShardTotals:
 
         rows = self._read(blocks)
         rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
-        data = packed(rows)
+        data = arrow_bytes(rows)
         return data, self._insert(number, rows, data)
 
     def take_again(self, number: int, data: bytes) -> None:
