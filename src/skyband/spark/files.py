@@ -172,7 +172,7 @@ class FileRanking:
             yield windows(part.key, part.ranked)
 
 
-def ranked_windows(
+def rank_staged(
     spark: SparkSession, staged: Staged, ranking: FileRanking, out: Path
 ) -> Iterator[tuple[Ints, Ranked]]:
     """The ranked windows of staged rows, and their keys, part by part.

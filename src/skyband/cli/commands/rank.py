@@ -152,7 +152,7 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
 def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leaderboard:
     """Rank a file on an embedded Spark: stage its rows, rank them, gather the answers."""
     from skyband.cli.input.stage_parquet import stage
-    from skyband.spark.files import Staged, embedded, ranked_windows
+    from skyband.spark.files import Staged, embedded, rank_staged
     from skyband.spark.sessions import require_java
 
     require_java()
@@ -163,7 +163,7 @@ def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leade
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
     with embedded(master, staged.written) as spark, progress.waiting("ranking on Spark"):
         files = Staged(staged.rows, staged.ends, staged.prune)
-        for keys, ranked in ranked_windows(spark, files, query.on_spark(), staged.answers):
+        for keys, ranked in rank_staged(spark, files, query.on_spark(), staged.answers):
             board.add(ranked, keys)
     return board
 
