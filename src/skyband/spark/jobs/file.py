@@ -126,7 +126,7 @@ def load(path: str | Path, master: str | None = None) -> Job:
     content, lines = file_errors.parsed(_text(file), file.name)
     if not isinstance(content, dict):
         raise QueryError(
-            f"{file.name} holds {file_errors.shown(content)}",
+            f"{file.name} holds {file_errors.yaml_text(content)}",
             "source:, query: and sink:",
             "see the jobs page of the documentation",
         )
@@ -139,7 +139,7 @@ def load(path: str | Path, master: str | None = None) -> Job:
     try:
         job = model.model_validate({**content, "home": home, "file": file})
     except ValidationError as error:
-        raise file_errors.reworded(error, file.name, lines, model) from None
+        raise file_errors.validation_error(error, file.name, lines, model) from None
     if master is not None:
         session = job.session.model_copy(update={"master": master})
         job = job.model_copy(update={"session": session})
