@@ -136,7 +136,7 @@ def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
     return needed.mapInArrow(writer.blocks, schema)
 
 
-def shard_panes(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
+def panes_of_blocks(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
     """The panes of each shard, whole.
 
     Shard, label, pane number, points as bytes, coordinates of the rows that matter, carried columns

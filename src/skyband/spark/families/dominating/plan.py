@@ -109,7 +109,7 @@ class DominatingPlan(WindowPlan):
         """Cut the rows of each task into blocks, and put the panes of each shard together."""
         rows = labelled(deduplicated(rows, self.base), self.grid)
         placed = watermarked(blocks.pane_blocks(rows, self), self.base, self.grid.slide)
-        return blocks.shard_panes(placed, self)
+        return blocks.panes_of_blocks(placed, self)
 
     def state(self) -> StateSpec:
         """Keep the points of each shard, and what candidates dominate among them."""
