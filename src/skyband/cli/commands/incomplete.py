@@ -16,11 +16,11 @@ from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource, literal
 from skyband.cli.output.explanation import (
     UNKNOWN,
+    about_bytes,
     held_in,
     opening_lines,
     per_window,
     shared_metrics,
-    size,
 )
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import DataError, QueryError
@@ -225,7 +225,9 @@ class IncompleteFileOptions(QueryOptions):
         if rows is not None and most is not None:
             whole = plan.algorithm in ("recompute", "sla")
             share = "all of them" if whole else "at most all of them"
-            content = f"{held_in(query.window, rows, 'rows')}; kept are {share}: {size(most)}"
+            content = (
+                f"{held_in(query.window, rows, 'rows')}; kept are {share}: {about_bytes(most)}"
+            )
         metrics = {
             "id": ", ".join(self.id),
             "stream": self.stream,

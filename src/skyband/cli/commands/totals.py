@@ -16,11 +16,11 @@ from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import (
     UNKNOWN,
+    about_bytes,
     held_in,
     opening_lines,
     per_window,
     shared_metrics,
-    size,
 )
 from skyband.errors import QueryError
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
@@ -117,7 +117,7 @@ class TotalsFileOptions(QueryOptions):
                 most = min(rows, keys * math.ceil(window.size / window.slide))
             content = (
                 f"{held_in(window, rows, 'rows')}; kept is a total of each key in each pane "
-                f"that holds it: at most {most:,.0f}, {size((most or 0) * _BYTES)}"
+                f"that holds it: at most {most:,.0f}, {about_bytes((most or 0) * _BYTES)}"
             )
         metrics = {"key": ", ".join(self.key), "distinct": keys, "partials_most": most}
         return Explanation(
