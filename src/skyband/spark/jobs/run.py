@@ -51,7 +51,7 @@ def opened(job: Job) -> Iterator[SparkSession]:
 
 def _session(job: Job) -> SparkSession:
     wanted = job.session
-    app, settings = f"skyband {job.title}", sources.texts(wanted.settings)
+    app, settings = f"skyband {job.title}", sources.option_texts(wanted.settings)
     if wanted.master is None or not wanted.master.startswith("sc://"):
         return session(
             wanted.master,
