@@ -218,7 +218,7 @@ def _write(
 
         partition_by = [name.lower() for name in query_options.partition_by]
         keys = [name for name in values.names if name.lower() in partition_by]
-        tables.write(stream, board, values, keys, query_options.changes)
+        tables.write_tables(stream, board, values, keys, query_options.changes)
         return
     from skyband.cli.output.records import Csv, Json
 
