@@ -20,7 +20,7 @@ _CHUNK = 65_536
 _FLUSH = 50_000  # rows
 
 
-def run(seconds: float, seed: int, out: Path | None) -> None:
+def run_locally(seconds: float, seed: int, out: Path | None) -> None:
     """Show a market for so many seconds; off a terminal just as many windows, at full speed."""
     show = Show(max(1, round(seconds * display.WINDOWS_PER_SECOND)), seed)
     console = display.terminal()

@@ -29,7 +29,7 @@ _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 
 
-def run(seconds: float, seed: int, out: Path) -> None:
+def run_streams(seconds: float, seed: int, out: Path) -> None:
     """Show the market for so many seconds, then say what was done."""
     console = display.terminal()
     screen = None if console is None else display.DemoScreen(console, keep_health=True)

@@ -67,10 +67,10 @@ def command(name: str, given: Given) -> None:
     """Do what a command asks for by its options."""
     query = family(name).parse(given)
     engine = EngineChoice(given["engine"], given["master"])
-    run(given["file"], query, engine, given["format"], given["out"])
+    rank_file(given["file"], query, engine, given["format"], given["out"])
 
 
-def run(
+def rank_file(
     file: str,
     query_options: QueryOptions,
     engine: EngineChoice,
