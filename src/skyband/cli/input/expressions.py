@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from skyband.cli.input.source import Column, FileSource, first_line
+from skyband.cli.input.source import Column, FileSource, duckdb_message
 from skyband.errors import DataError, QueryError
 
 _NUMBERS = re.compile(
@@ -118,7 +118,7 @@ def _scalar(source: FileSource, text: str, option: str) -> str | None:
         # a WHERE clause takes whatever is a value per row, and no aggregates
         source.bind(f"SELECT 1 FROM {source.scan} WHERE ((\n{text}\n)) IS NOT NULL")
     except duckdb.Error as error:
-        message = first_line(error)
+        message = duckdb_message(error)
         missing = _MISSING.search(message)
         if missing:
             raise source.no_column(missing.group(1), option) from None

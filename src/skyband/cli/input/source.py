@@ -139,7 +139,7 @@ class FileSource:
             relation = self.bind(f"SELECT * FROM {self.scan}")
         except _duckdb_error() as error:
             raise DataError(
-                f"{self.shown} cannot be read as {self.kind}: {first_line(error)}",
+                f"{self.shown} cannot be read as {self.kind}: {duckdb_message(error)}",
                 "CSV with a header, Parquet or JSON lines",
             ) from None
         return tuple(
@@ -321,7 +321,7 @@ class FileSource:
 
     def _misread(self, error: Exception) -> DataError:
         kind = DataError if self.certain else MisreadError
-        message, fix = first_line(error), ""
+        message, fix = duckdb_message(error), ""
         if "verflow" in message:
             fix = "cast the columns of the expression to DOUBLE"
         elif "ould not convert" in message:
@@ -345,7 +345,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def first_line(error: Exception) -> str:
+def duckdb_message(error: Exception) -> str:
     """What DuckDB says, without the kind of the error and the excerpts that follow."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     parts = [lines[0].partition(" Error: ")[2] or lines[0]]
