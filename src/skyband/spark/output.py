@@ -52,14 +52,14 @@ def rank_column(rank: Column, plan: Plan) -> Column:
 def counted(answers: DataFrame, plan: Plan, windows: Column, ranked: Column) -> DataFrame:
     """Report how many windows were answered, how many rows ranked, from how many candidates."""
     return answers.observe(
-        metric_name(plan.digest),
+        windows_metric(plan.digest),
         F.coalesce(windows, F.lit(0)).alias("windows"),
         F.coalesce(F.sum("candidates"), F.lit(0)).alias("candidates"),
         F.coalesce(ranked, F.lit(0)).alias("ranked"),
     )
 
 
-def metric_name(digest: str) -> str:
+def windows_metric(digest: str) -> str:
     """The name under which a stream's progress reports windows answered and candidates kept."""
     return f"skyband windows {digest}"
 
