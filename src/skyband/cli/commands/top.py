@@ -14,6 +14,7 @@ from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import held_in, opening_lines, per_window, shared_metrics
 from skyband.query import TopK
+from skyband.topk.estimates import candidates_of_rows
 
 
 @dataclass(frozen=True)
@@ -99,15 +100,15 @@ _NOTHING = _Candidates(None, None, None, None)
 def _candidates(query: TopK, objects: float) -> _Candidates:
     """Candidates for scores in random order.
 
-    Of the j-th newest of m equal parts of a window k/j objects are among the k best since then, so
-    k(1/1 + 1/2 + ... + 1/m) are kept: the k-skyband has single objects for parts, which makes it
-    k(1 + ln(n/k)); MinTopk has slides; SAP has m* = ceil(sqrt(n / max(s, k))) partitions. In the
-    worst case MinTopk keeps k for each of the ceil(n/s) open windows.
+    Of m equal parts of a window k(1/1 + 1/2 + ... + 1/m) are kept, see
+    :mod:`skyband.topk.estimates`: the k-skyband has single objects for parts; MinTopk has slides;
+    SAP has m* = ceil(sqrt(n / max(s, k))) partitions. In the worst case MinTopk keeps k for each
+    of the ceil(n/s) open windows.
     """
     k, window = query.k, query.window
     slide = objects * window.slide / window.size
     slides = math.ceil(window.size / window.slide)
-    skyband = k * (1 + math.log(objects / k)) if objects > k else objects
+    skyband = candidates_of_rows(k, objects)
     mintopk = min(skyband, k * _harmonic(slides))
     sap = min(skyband, k * _harmonic(math.ceil(math.sqrt(objects / max(slide, k)))))
     counts = (skyband, mintopk, k * slides, sap)

@@ -27,6 +27,7 @@ from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
+from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
 from skyband.windows import CountWindow
 
 ALGORITHM = "mintopk"
@@ -117,12 +118,9 @@ class TopKPlan(WindowPlan):
         }
 
     def _candidates(self) -> int:
-        """Rows per key that may still win, for scores in random order.
-
-        Of the j-th newest of m panes k/j rows are among the k best since then: k(1 + ln m) in all.
-        """
+        """Rows per key that may still win, for scores in random order."""
         steps = math.ceil(self.query.window.size / self.query.window.slide)
-        return math.ceil(int(self.query.k) * (1 + math.log(steps)))
+        return math.ceil(candidates_of_panes(self.query.k, steps))
 
     def _open_panes(self) -> int | None:
         """Panes that rows may still come for: those within the delay, and the newest."""
@@ -169,9 +167,8 @@ class ArrivalPlan(TopKPlan):
 
     def _candidates(self) -> int:
         """Rows per key that may still win; the engine keeps all of a slide that is incomplete."""
-        window, k = self.query.window, self.query.k
-        per_row = 1 + math.log(window.size / min(k, window.size))
-        return min(int(window.size), math.ceil(float(k * per_row)))
+        rows = int(self.query.window.size)
+        return min(rows, math.ceil(candidates_of_rows(self.query.k, rows)))
 
     def _open_panes(self) -> None:
         """There are none."""

@@ -40,6 +40,7 @@ from skyband.spark.output import counted, key_columns, rank_column, unpacked_key
 from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
+from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import TimeWindow
 from skyband.workload.queries import SCORE, Workload
 
@@ -439,11 +440,8 @@ def open_windows(queries: Iterable[TopK]) -> int:
 
 
 def candidates_apart(queries: Iterable[TopK]) -> int:
-    """Rows per key that may still win, if each query keeps its own; scores in random order.
-
-    Of the j-th newest of m panes k/j rows are among the k best since: k(1 + ln m) in all.
-    """
-    return sum(math.ceil(query.k * (1 + math.log(_windows(query)))) for query in queries)
+    """Rows per key that may still win, if each query keeps its own; scores in random order."""
+    return sum(math.ceil(candidates_of_panes(query.k, _windows(query))) for query in queries)
 
 
 def candidates_together(queries: list[TopK]) -> int:
