@@ -17,7 +17,15 @@ from pyspark.sql import functions as F
 
 from skyband.query import TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
-from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, state_line
+from skyband.spark.explain import (
+    PANE_PATH,
+    Lines,
+    open_steps,
+    pane_lines,
+    panes_of,
+    row_bytes,
+    state_line,
+)
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
@@ -32,8 +40,6 @@ from skyband.windows import CountWindow
 
 ALGORITHM = "mintopk"
 """What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
-
-_FILLING = 2  # panes that are being filled while rows come in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +129,9 @@ class TopKPlan(WindowPlan):
         return math.ceil(candidates_of_panes(self.query.k, steps))
 
     def _open_panes(self) -> int | None:
-        """Panes that rows may still come for: those within the delay, and the newest."""
+        """Panes that rows may still come for."""
         per_step = 2 if self.grid.split else 1
-        return per_step * (_FILLING + math.ceil(self.base.axis.delay / self.grid.slide))
+        return per_step * open_steps(self.base, self.grid.slide)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
-from skyband.spark.explain import PANE_PATH, Lines, row_bytes, state_line
+from skyband.spark.explain import PANE_PATH, Lines, open_steps, row_bytes, state_line
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
@@ -46,8 +46,6 @@ from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
 """The result column that says which query a row answers."""
-
-_FILLING = 2  # panes that are being filled while rows come in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,7 +259,7 @@ class WorkloadPlan(Plan):
         for name, query in self.workload.queries.items():
             by_score[self.workload.by[name]].append(query)
         candidates = sum(map(candidates_together, by_score.values()))
-        open_panes = _FILLING + math.ceil(self.base.axis.delay / self.step)
+        open_panes = open_steps(self.base, self.step)
         rows = candidates + sum(self.largest_k) * open_panes
         panes, windows = panes_within(self.boundaries, self._longest), open_windows(self.queries)
         return {
