@@ -39,6 +39,7 @@ from skyband.spark.columns import (
     check_zone,
     column_names,
     groupable,
+    in_words,
     indexed,
     moment_column,
     orderable,
@@ -103,7 +104,7 @@ class BasePlan:
     @property
     def each(self) -> str:
         """For whom there is a ranking, in words: empty without keys."""
-        return f" for each {' and '.join(key.name for key in self.keys)}" if self.keys else ""
+        return f" for each {in_words([key.name for key in self.keys])}" if self.keys else ""
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from skyband.durations import microseconds
 from skyband.errors import QueryError, SkybandError
+from skyband.spark.columns import in_words
 from skyband.spark.expressions import safe_score
 from skyband.spark.families import family_of
 from skyband.spark.jobs import file_errors, sinks, sources
@@ -164,8 +165,7 @@ def _text(file: Path) -> str:
 
 def words(job: Job) -> str:
     """The query of a job in words."""
-    keys = job.query.partition_by or []
-    each = " and ".join([keys] if isinstance(keys, str) else keys)
+    each = in_words(job.query.partition_by or [])
     return job.query.words() + (f", for each {each}" if each else "")
 
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
-from skyband.spark.columns import LONGER, POSITION, Names, indexed
+from skyband.spark.columns import LONGER, POSITION, Names, in_words, indexed
 from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
 from skyband.spark.families.dominating import blocks, shard_counts
 from skyband.spark.families.dominating.by_key import PointsSpec
@@ -204,11 +204,11 @@ class DominatingByKeyPlan(DominatingPlan):
         return answers
 
     def _path_lines(self, point: str) -> Lines:
-        each = " and ".join(key.name for key in self.base.keys)
+        key, each = in_words([key.name for key in self.base.keys]), self.base.each
         return [
-            ("path", f"keys: all rows of each {each} go to the local engine, pane by pane"),
+            ("path", f"keys: all rows of each {key} go to the local engine, pane by pane"),
             ("algorithm", f"{self.algorithm}: one of the local engine's"),
-            ("state", f"every point of the window, {point}, and its columns, for each {each}"),
+            ("state", f"every point of the window, {point}, and its columns,{each}"),
         ]
 
 

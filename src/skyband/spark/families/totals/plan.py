@@ -30,6 +30,7 @@ from skyband.spark.columns import (
     POSITION,
     Names,
     column_names,
+    in_words,
     require_frame,
     schema_of,
 )
@@ -206,7 +207,7 @@ class TotalsPlan(WindowPlan):
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
         shards, k, each = self.shards, self.query.k, self.base.each
-        key = " and ".join(column.name for column in self.base.columns)
+        key = in_words([column.name for column in self.base.columns])
         many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
         lines = [
             *pane_lines(self),
@@ -270,8 +271,7 @@ class TotalsQuery(JobQuery):
 
     def words(self) -> str:
         """The query in words."""
-        key = [self.key] if isinstance(self.key, str) else self.key
-        return f"{self.options(str).query()}: {self.by} of each {' and '.join(key)}"
+        return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
 
 
 class TotalsFamily(Family):
