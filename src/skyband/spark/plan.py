@@ -50,7 +50,7 @@ from skyband.spark.columns import (
 )
 from skyband.spark.expressions import suggestion
 from skyband.spark.options import CommonOptions, duration
-from skyband.spark.sessions import FAILURES
+from skyband.spark.sessions import FAILURES, spark_message
 from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
             _ = df.select(score).schema  # Spark refuses what makes several rows of one
     except FAILURES as error:
         raise QueryError(
-            f"{option} {shown} cannot be evaluated: {first_line(error)}",
+            f"{option} {shown} cannot be evaluated: {spark_message(error)}",
             f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
     if not isinstance(type, NumericType):
@@ -487,9 +487,3 @@ def warn(text: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)
-
-
-def first_line(error: Exception) -> str:
-    """What Spark says, without its plan and its error class."""
-    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text.partition("] ")[2] or text

@@ -46,12 +46,11 @@ from skyband.spark.plan import (
     Family,
     WindowPlan,
     check_k,
-    first_line,
     resolve_base,
     score_column,
     warn_of_errors,
 )
-from skyband.spark.sessions import FAILURES
+from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
@@ -363,7 +362,7 @@ def _type(df: DataFrame, value: str) -> DataType:
         return df.select(F.expr(value)).schema.fields[0].dataType
     except FAILURES as error:
         raise QueryError(
-            f"by {value!r} cannot be evaluated: {first_line(error)}",
+            f"by {value!r} cannot be evaluated: {spark_message(error)}",
             f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
 
