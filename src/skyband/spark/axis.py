@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from skyband.durations import spoken
 from skyband.order import Bools, Ints
 from skyband.spark.columns import quoted
-from skyband.windows import TimeWindow, Window
+from skyband.windows import CountWindow, TimeWindow, Window
 
 FOREVER = 1 << 62
 """A window that never comes."""
@@ -76,9 +76,14 @@ class PaneGrid(PaneLifetimes):
 
     @classmethod
     def of(cls, window: Window) -> PaneGrid:
-        """The grid of a query's windows."""
+        """The grid of a query's windows; their kind says which, see :data:`GRIDS`."""
         offset = window.offset if isinstance(window, TimeWindow) else 0
-        return cls(window.size, window.slide, offset)
+        return GRIDS[type(window)](window.size, window.slide, offset)
+
+    @property
+    def first_full_window(self) -> int:
+        """The first window that begins where the axis does, or later."""
+        return -(-self.size // self.slide)
 
     @property
     def _longer_from(self) -> int:
@@ -129,12 +134,20 @@ class PaneGrid(PaneLifetimes):
         """The same in SQL."""
         return window * F.lit(self.slide) + F.lit(self.offset)
 
+    def window_start_sql(self, window: Column) -> Column:
+        """Where a window starts, in SQL."""
+        return self.window_end_sql(window) - F.lit(self.size)
+
     def label_of_pane_sql(self, pane: Column) -> Column:
         """The label of a pane's rows, in SQL."""
         return self.window_end_sql(F.shiftright(pane, 1))
 
     def _inside_sql(self, position: Column) -> Column:
         return F.pmod(position - F.lit(self.offset), F.lit(self.slide))
+
+
+GRIDS: dict[type, type[PaneGrid]] = {CountWindow: PaneGrid, TimeWindow: PaneGrid}
+"""How the windows of each kind lie on an axis."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     """Make one row per rank: window, keys, rank, score, changes, carried columns."""
     base, changes = plan.base, plan.changes
     arrays = ["scores", *(["ranks", "previous"] if changes else []), *base.column_names]
-    end = plan.grid.window_end_sql(F.col("window"))
+    grid, window = plan.grid, F.col("window")
+    bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
     windows = F.count(F.lit(1))
     rows = counted(answers, plan, windows, F.sum(F.size("scores"))).select(
-        base.axis.bounds_sql(end - F.lit(plan.grid.size), end).alias("window"),
+        bounds.alias("window"),
         *key_columns(base),
         F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
     )

@@ -51,7 +51,7 @@ from skyband.spark.columns import (
 from skyband.spark.expressions import suggestion
 from skyband.spark.options import CommonOptions, duration
 from skyband.spark.sessions import FAILURES, spark_message
-from skyband.windows import TimeWindow, Window
+from skyband.windows import CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     from skyband.spark.explain import Lines
@@ -125,7 +125,10 @@ class Plan(ABC):
 
     @property
     def extra_counts(self) -> Mapping[str, Column]:
-        """What is counted of the rows that were read besides what every query counts."""
+        """What is counted of the rows that were read besides what every query counts.
+
+        The family says under :attr:`Family.extra_counts` what it means.
+        """
         return {}
 
     def project(self, rows: DataFrame) -> DataFrame:
@@ -240,8 +243,7 @@ class WindowPlan(Plan):
     @property
     def first_full_window(self) -> int:
         """The first window that is answered."""
-        window = self.query.window
-        return -(-window.size // window.slide) if self.full else -FOREVER
+        return self.grid.first_full_window if self.full else -FOREVER
 
     @property
     def step(self) -> int:
@@ -255,8 +257,10 @@ class WindowPlan(Plan):
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
         window = self.query.window
+        plain = type(window) in (CountWindow, TimeWindow)
         return {
             **self.describe_base(),
+            **({} if plain else {"window_kind": type(window).__name__}),
             "k": self.query.k,
             "window": window.size,
             "slide": window.slide,
@@ -272,7 +276,9 @@ class Family(ABC):
     """A kind of query: makes plans, and says what generic modules need to know of them."""
 
     job_query: ClassVar[type[JobQuery]]  # how a job file asks such a query
-    marker: ClassVar[str | None] = None  # the key of a job's query, and of a description
+    marker: ClassVar[str | None] = None  # the field by which a job's query is recognised
+    description_marker: ClassVar[str | None] = None  # the same of a description, if it differs
+    extra_counts: ClassVar[Mapping[str, str]] = {}  # what its plans count, and what that means
     query_columns: ClassVar[tuple[str, ...]] = ()  # result columns that tell its queries apart
     causes: ClassVar[tuple[Cause, ...]] = ()  # of failures in its queries alone
     unspoken: ClassVar[tuple[str, ...]] = ()  # what stands for any value in older manifests

@@ -67,7 +67,7 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     if progress.batches == 0:
         lines = ["rows        none were read"]
     else:
-        names = ["rows", "windows", "set aside", "not ranked", "clipped"]
+        names = ["rows", "windows", "set aside", "not ranked", *progress.extra]
         names += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(progress_lines(progress, work.query, clock()))
         batches = f" in {progress.batches:,} batch{'es' if progress.batches > 1 else ''}"

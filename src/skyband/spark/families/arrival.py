@@ -145,7 +145,7 @@ class ArrivalSpec(StateSpec):
         return self.query.emit == "changes"
 
     def pane(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A row; behind it is its label."""
+        """A row of a stream; behind it is its label."""
         return values[:-1]
 
     def waiting(self, rows: list[tuple[Any, ...]]) -> WaitingRows:
@@ -186,7 +186,7 @@ class ArrivalSpec(StateSpec):
 
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer all rows of a key."""
-        parts = zip(*(piece.columns[:-1] for piece in pieces), strict=True)  # without the label
+        parts = zip(*(piece.columns for piece in pieces), strict=True)
         columns = [list(chain.from_iterable(column)) for column in parts]
         rows = WaitingRows.of(columns, len(self.ties))
         return self.open(None, None).arrive(rows, EVERYTHING)

@@ -140,11 +140,12 @@ class ArrivalPlan(TopKPlan):
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Let rows in one by one, in the order of time, as the watermark passes them."""
-        rows = rows.withColumn(LABEL, F.col(POSITION))
         base = self.base
-        rows = deduplicated(watermarked(rows, base, 0), base)
         columns = [*base.key_names, POSITION, SCORE, *base.tie_names, *base.column_names]
-        return rows.select(*columns, LABEL)
+        if not rows.isStreaming:
+            return deduplicated(rows, base).select(*columns)
+        rows = rows.withColumn(LABEL, F.col(POSITION))
+        return deduplicated(watermarked(rows, base, 0), base).select(*columns, LABEL)
 
     def state(self) -> StateSpec:
         """Keep the engine of each key, and the rows that wait."""

@@ -18,7 +18,7 @@ from skyband.durations import microseconds
 from skyband.errors import QueryError, SkybandError
 from skyband.spark.columns import in_words
 from skyband.spark.expressions import safe_score
-from skyband.spark.families import family_of
+from skyband.spark.families import family_of_job
 from skyband.spark.jobs import file_errors, sinks, sources
 from skyband.spark.jobs.queries import JobQuery, Part
 from skyband.spark.jobs.sinks import Sink
@@ -81,7 +81,7 @@ class Job(Part):
     @property
     def family(self) -> Family:
         """The family of the query."""
-        return family_of(type(self.query).model_fields)
+        return family_of_job(type(self.query).model_fields)
 
     @property
     def batch(self) -> bool:
@@ -132,7 +132,7 @@ def load(path: str | Path, master: str | None = None) -> Job:
             "see the jobs page of the documentation",
         )
     query, home = content.get("query"), file.absolute().parent
-    family = family_of(query if isinstance(query, dict) else {})
+    family = family_of_job(query if isinstance(query, dict) else {})
     model = create_model("Job", __base__=Job, query=(family.job_query, Field(description=_QUERY)))
     for reserved in ("home", "file"):
         if reserved in content:

@@ -208,9 +208,9 @@ class Candidates:
     def _dominators_in_pane(self, pane: CandidatePane, below: Floats) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
         counts = np.arange(len(below), dtype=np.int64)
-        if self.lifetimes.split and not pane.number & 1:  # the half pane before it lives as long
-            equal = self.rows.score[self.rows.pane == pane.number - 1]
-            counts += np.searchsorted(-equal, below, side="left")
+        as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(pane.number)
+        if as_long.any():
+            counts += np.searchsorted(-self.rows.score[as_long], below, side="left")
         return counts
 
     def answer_before(self, step: int) -> Iterator[Answer]:

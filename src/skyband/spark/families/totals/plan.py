@@ -278,6 +278,7 @@ class TotalsFamily(Family):
 
     job_query: ClassVar[type[JobQuery]] = TotalsQuery
     marker: ClassVar[str | None] = "key"
+    description_marker: ClassVar[str | None] = "totals"
 
     def resolve(self, df: DataFrame, options: TotalsOptions) -> TotalsPlan:
         """Check a query against a DataFrame; raises before any row is read."""
