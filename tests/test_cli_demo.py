@@ -21,7 +21,7 @@ from rich.console import Console
 from skyband.datasets import dataset
 from skyband.datasets.stock import SECTORS
 from skyband.demo import display, local
-from skyband.demo.display import History, Pace, Screen, Trade
+from skyband.demo.display import DemoScreen, History, Pace, Trade
 from skyband.demo.local import Drawn, Plain, Results, Show
 from skyband.demo.market import LENGTH, STEP, Market, panes
 from tests.command_line import COMPILING, Runner, process
@@ -163,7 +163,7 @@ def test_pace():
 def test_what_is_drawn_on_a_terminal(width, sectors):
     out, slept = io.StringIO(), []
     console = Console(file=out, force_terminal=True, width=width, height=30, legacy_windows=False)
-    with Screen(console) as screen:
+    with DemoScreen(console) as screen:
         pace = Pace(0.25, lambda: sum(slept), slept.append)
         Show(3, 0).play(Drawn(screen, pace), Results(None))
     assert slept == [0.25] * 2
@@ -186,7 +186,7 @@ def test_a_late_window_is_not_drawn_but_the_last_one_is():
     out = io.StringIO()
     console = Console(file=out, force_terminal=True, width=100, height=30)
     now = itertools.count(0, 0.5)
-    with Screen(console) as screen:
+    with DemoScreen(console) as screen:
         Show(3, 0).play(Drawn(screen, Pace(0.1, lambda: next(now))), Results(None))
     assert [f"{n} windows" in out.getvalue() for n in (1, 2, 3)] == [True, False, True]
 
@@ -195,7 +195,7 @@ def test_a_terminal_without_unicode():
     raw = io.BytesIO()
     out = io.TextIOWrapper(raw, "ascii", write_through=True)
     console = Console(file=out, force_terminal=True, width=100, height=30)
-    with Screen(console) as screen:
+    with DemoScreen(console) as screen:
         Show(2, 0).play(Drawn(screen, Pace(0)), Results(None))
     assert b"new" in raw.getvalue()
 
@@ -326,8 +326,8 @@ def test_what_is_kept_of_the_window_and_a_night(trades):
 
 def test_the_words_for_amounts_and_moments():
     at = int(datetime.fromisoformat("2014-01-06T14:30:05.900+00:00").timestamp() * 1e6)
-    assert display.clock(at) == "14:30:05"
-    assert display.moment(at) == "Mon 2014-01-06 14:30:05 UTC"
+    assert display.time_of_day(at) == "14:30:05"
+    assert display.day_and_time(at) == "Mon 2014-01-06 14:30:05 UTC"
     assert display.dollars(1_234_567_890.0) == "$1,234.57 M"
 
 

@@ -167,6 +167,22 @@ def test_papers_name_tests_and_files_that_exist():
         assert any(f"/{source}".endswith(f"/{path}") for source in sources), path
 
 
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md"])
+def test_files_that_are_named_exist(page):
+    """Also in pictures; a row of a table that begins with a folder names files in it."""
+    folders = ("src", "tests", "benchmarks", "examples")
+    sources = [
+        f"/{path.relative_to(ROOT).as_posix()}"
+        for folder in folders
+        for path in (ROOT / folder).rglob("*.py")
+    ]
+    for line in text_of(page).splitlines():
+        row = re.match(r"\| `(\w+/)` \|", line)
+        within = f"/{row[1]}" if row else "/"
+        for name in re.findall(r"(?<![\w/<>*.])(?:\w+/)*\w+\.py\b", line):  # no <placeholders>
+            assert any(s.endswith(f"/{name}") and within in s for s in sources), line
+
+
 # ---------------------------------------------------------------- what they link to
 
 

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skyband.spark.axis import PaneLifetimes
-from skyband.spark.state.candidates import Answer, Candidates, Pane
+from skyband.spark.state.candidates import Answer, CandidatePane, Candidates
 
 
 def pane(number, *scores):
     """A pane of these scores, best first; rows are named after pane and place."""
-    return Pane(number, list(scores), [[f"{number}.{i}" for i in range(len(scores))]])
+    return CandidatePane(number, list(scores), [[f"{number}.{i}" for i in range(len(scores))]])
 
 
 def new_candidates(k, size, slide=1, **options):

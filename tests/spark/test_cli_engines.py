@@ -20,7 +20,7 @@ from pyarrow import csv, parquet
 from skyband import TopK
 from skyband.cli import options
 from skyband.cli.commands import rank
-from skyband.cli.commands.top import TopOptions
+from skyband.cli.commands.top import TopFileOptions
 from skyband.cli.input import stage_parquet
 from skyband.spark.sessions import _interrupts_later
 from tests.command_line import COMPILING, Runner, process
@@ -224,7 +224,7 @@ def any_options(draw):
     time = given["time"]
     query = TopK(draw(st.integers(1, 6)), window, draw(st.sampled_from(["all", "changes"])))
     keys = ["p"] if draw(st.booleans()) else []
-    return TopOptions("v", time, keys, "auto", query)
+    return TopFileOptions("v", time, keys, "auto", query)
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -240,8 +240,12 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, top_options, prune):
         for engine in ("local", "spark"):
             out, stderr = tmp_path / f"{engine}.csv", io.StringIO()
             with contextlib.redirect_stderr(stderr):
-                rank.run(
-                    str(tmp_path / "in.parquet"), top_options, rank.Engine(engine), None, str(out)
+                rank.rank_file(
+                    str(tmp_path / "in.parquet"),
+                    top_options,
+                    rank.EngineChoice(engine),
+                    None,
+                    str(out),
                 )
             outputs.append((out.read_bytes(), COMPILING.sub("", stderr.getvalue())))
     assert outputs[0] == outputs[1]

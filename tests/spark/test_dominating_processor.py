@@ -15,7 +15,7 @@ from skyband.dominating.panes import undominated
 from skyband.errors import SnapshotError
 from skyband.spark.axis import FOREVER, PaneGrid, SequenceAxis
 from skyband.spark.families.dominating.by_key import PointsSpec
-from skyband.spark.families.dominating.shard_counts import CountSums, ShardSpec, indexed_panes
+from skyband.spark.families.dominating.shard_counts import CountSums, ShardCountsSpec, indexed_panes
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shards import shard_keys, spark_hash
@@ -118,7 +118,7 @@ def test_shards_answer_any_stream_exactly(block):
     for seed in range(block * 400, block * 400 + 400):
         s = any_stream(seed)
         s.changes = False
-        spec = ShardSpec(
+        spec = ShardCountsSpec(
             ("shard",),
             s.axis,
             s.grid,
@@ -175,7 +175,7 @@ def test_keys_answer_any_stream_exactly(block):
 
 def test_state_of_another_release_is_refused():
     axis, grid = SequenceAxis("at", 0), PaneGrid(10, 5)
-    spec = ShardSpec(("shard",), axis, grid, 1, 1, 1, (), -FOREVER)
+    spec = ShardCountsSpec(("shard",), axis, grid, 1, 1, 1, (), -FOREVER)
     store = Store()
     pane = Row(0, 5, 2, [np.zeros(3).tobytes()], [0.0])
     assert list(run_task(WindowProcessor(spec, 1), store, [((0,), [pane])], 4)) == []

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from skyband import IncompleteMonitor, TopKIncomplete, last
 from skyband.spark.families.incomplete.file import IncompleteFile
-from skyband.spark.files import Staged, ranked_windows
+from skyband.spark.files import Staged, rank_staged
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +55,7 @@ def test_files_are_ranked_as_by_the_local_engine(
     staged = Staged(tmp_path / "rows.parquet", tmp_path / "ends.parquet" if timed else None, False)
     on_spark: dict[tuple[int, int], Any] = {}
     ranking = IncompleteFile(query, "auto", keys > 1)
-    answers = ranked_windows(spark, staged, ranking, tmp_path / "out")
+    answers = rank_staged(spark, staged, ranking, tmp_path / "out")
     for owner, ranked in answers:
         for number, window in zip(owner.tolist(), ranked, strict=True):
             if len(window.id):

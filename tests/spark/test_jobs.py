@@ -504,6 +504,11 @@ def test_failures_are_reworded(spark_message: str, message: str) -> None:
     assert "words" not in str(failures.reworded(StreamingQueryException(spark_message), None))
 
 
+def test_a_failure_without_words_has_its_kind() -> None:
+    error = failures.reworded(StreamingQueryException(""), None)
+    assert str(error) == "the query stopped: StreamingQueryException"
+
+
 def test_jobs_are_plain_values(write: Any) -> None:
     job = load(write(JOB))
     assert isinstance(job, Job)

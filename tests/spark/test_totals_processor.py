@@ -18,7 +18,7 @@ from skyband.errors import SnapshotError
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import POSITION, SCORE
 from skyband.spark.families.totals import state
-from skyband.spark.families.totals.blocks import PaneAdder, packed
+from skyband.spark.families.totals.blocks import PaneAdder, arrow_bytes
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import (
     EXACT,
@@ -194,7 +194,7 @@ def test_state_of_another_release_is_refused():
     spec = spec_of(s, "sum", True, 2)
     schema = spec.sums.arrow
     columns = zip(schema.types, zip((0, 1, 0, 5, 0, 0), strict=True), strict=True)
-    block = packed(
+    block = arrow_bytes(
         pa.RecordBatch.from_arrays([pa.array(c, type) for type, c in columns], schema=schema)
     )
     store = Store()

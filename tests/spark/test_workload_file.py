@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from skyband import TopK, Workload, WorkloadMonitor, last
 from skyband.spark.families.workload.file import WorkloadFile
-from skyband.spark.files import Staged, ranked_windows
+from skyband.spark.files import Staged, rank_staged
 
 pytestmark = pytest.mark.spark
 
@@ -79,9 +79,7 @@ def test_windows_are_those_of_the_local_engine(
     ]
     on_spark = [
         (names[query], w.start, w.end, w.score.tolist(), w.id.tolist())
-        for queries, ranked in ranked_windows(
-            spark, files, WorkloadFile(workload), tmp_path / "out"
-        )
+        for queries, ranked in rank_staged(spark, files, WorkloadFile(workload), tmp_path / "out")
         for query, w in zip(queries.tolist(), ranked, strict=True)
     ]
     assert on_spark == locally

@@ -227,9 +227,9 @@ def run(
     quiet: Annotated[bool, flag("--quiet", "Say nothing but what is wrong.")] = False,
 ) -> None:
     """Run a job on Spark and watch it: leaderboard and health. Ctrl-C stops, a new run resumes."""
-    from skyband.cli.commands import run as command
+    from skyband.cli.commands.run import run_job
 
-    raise typer.Exit(command.run(job, master, once, quiet))
+    raise typer.Exit(run_job(job, master, once, quiet))
 
 
 @app.command()

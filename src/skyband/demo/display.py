@@ -117,7 +117,7 @@ def print_frame(frame: Frame, sectors: bool = False) -> None:
 
 def _line(trade: Trade) -> str:
     value = dollars(trade.value)
-    return f"{trade.symbol:6}  {trade.sector:22}  {value:>9}  {clock(trade.time)}"
+    return f"{trade.symbol:6}  {trade.sector:22}  {value:>9}  {time_of_day(trade.time)}"
 
 
 class Pace:
@@ -144,7 +144,7 @@ class Pace:
         return late < self._seconds
 
 
-class Screen:
+class DemoScreen:
     """Draws each frame in place of the one before.
 
     At the end the boards stay, for the summary to follow them, and what was said of the stream's
@@ -156,7 +156,7 @@ class Screen:
         self._live = Live(console=console, auto_refresh=False)
         self._boards: list[RenderableType] = []
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> DemoScreen:
         self._live.start()
         return self
 
@@ -194,7 +194,9 @@ def _leaders(frame: Frame, wide: bool, ascii: bool) -> Table:
     table = _board(place, change, Column("symbol"), *sector, value, Column("time", width=8))
     for rank, (trade, move) in enumerate(zip(frame.leaders, frame.moves, strict=True), 1):
         cells = [trade.symbol, *([trade.sector] if wide else []), dollars(trade.value)]
-        table.add_row(str(rank), _arrow(move, ascii), *cells, clock(trade.time), style=_style(move))
+        table.add_row(
+            str(rank), _arrow(move, ascii), *cells, time_of_day(trade.time), style=_style(move)
+        )
     return table
 
 
@@ -242,11 +244,11 @@ def dollars(value: float) -> str:
     return f"${value / 1e6:,.2f} M"
 
 
-def moment(microseconds: int) -> str:
+def day_and_time(microseconds: int) -> str:
     """Day and time."""
     return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%a %Y-%m-%d %H:%M:%S} UTC"
 
 
-def clock(microseconds: int) -> str:
+def time_of_day(microseconds: int) -> str:
     """Time of day, to the second."""
     return f"{datetime.fromtimestamp(microseconds // 1_000_000, UTC):%H:%M:%S}"

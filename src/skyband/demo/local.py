@@ -13,14 +13,14 @@ from pyarrow import parquet
 
 from skyband.datasets.stock import SECTORS, STOCK
 from skyband.demo import display
-from skyband.demo.market import LENGTH, STEP, TOP, Market, Pane, Scene, panes
+from skyband.demo.market import LENGTH, STEP, TOP, Market, Scene, TradePane, panes
 
 _ENDLESS = 1 << 62  # rows
 _CHUNK = 65_536
 _FLUSH = 50_000  # rows
 
 
-def run(seconds: float, seed: int, out: Path | None) -> None:
+def run_locally(seconds: float, seed: int, out: Path | None) -> None:
     """Show a market for so many seconds; off a terminal just as many windows, at full speed."""
     show = Show(max(1, round(seconds * display.WINDOWS_PER_SECOND)), seed)
     console = display.terminal()
@@ -30,7 +30,7 @@ def run(seconds: float, seed: int, out: Path | None) -> None:
         if console is None:
             show.play(Plain(), results)
         else:
-            with display.Screen(console) as screen:
+            with display.DemoScreen(console) as screen:
                 show.play(Drawn(screen, display.Pace()), results)
 
 
@@ -41,11 +41,11 @@ def load_kernels(seed: int) -> None:
         deque(market.push(pane), maxlen=0)
 
 
-def _panes(seed: int) -> Iterator[Pane]:
+def _panes(seed: int) -> Iterator[TradePane]:
     return panes(STOCK.chunks(_ENDLESS, seed, _CHUNK, "bursty"))
 
 
-class Stage:
+class Presentation:
     """Shows windows one after the other, and what has moved since so many windows before.
 
     A window may be passed over, but not the final one.
@@ -57,7 +57,10 @@ class Stage:
     def frame(self, scene: Scene) -> display.Frame:
         """What there is to show of a window; every window needs one, for later ones to compare."""
         health = [
-            ("event time", f"{display.moment(scene.end)}, {scene.answered:,} windows answered"),
+            (
+                "event time",
+                f"{display.day_and_time(scene.end)}, {scene.answered:,} windows answered",
+            ),
             ("trades", f"{scene.read:,} read, {scene.rates[-1]:,.0f} a second now"),
             ("candidates", scene.candidate_words()),
             ("algorithm", str(scene.plan)),
@@ -67,7 +70,7 @@ class Stage:
         return display.Frame(f"{TOP}, by {display.BY}", *boards, *others, health, scene.rates)
 
 
-class Plain(Stage):
+class Plain(Presentation):
     """Prints a leaderboard every few windows, as fast as they come."""
 
     def __init__(self, every: int = 30) -> None:
@@ -81,10 +84,10 @@ class Plain(Stage):
             display.print_frame(frame, sectors=final)
 
 
-class Drawn(Stage):
+class Drawn(Presentation):
     """Draws windows at an even pace; late ones are passed over."""
 
-    def __init__(self, screen: display.Screen, pace: display.Pace) -> None:
+    def __init__(self, screen: display.DemoScreen, pace: display.Pace) -> None:
         super().__init__(display.WINDOWS_PER_SECOND)
         self._screen, self._pace = screen, pace
 
@@ -103,14 +106,14 @@ class Show:
         self.market = Market()
         self.scene: Scene | None = None  # the last one
 
-    def play(self, stage: Plain | Drawn, results: Results) -> None:
+    def play(self, presentation: Plain | Drawn, results: Results) -> None:
         """Let the market run until the last window is answered."""
         for pane in _panes(self.seed):
             for scene in self.market.push(pane):
                 self.scene = scene
                 results.add(scene)
                 final = scene.answered == self.windows
-                stage.show(scene, final)
+                presentation.show(scene, final)
                 if final:
                     return
 
@@ -119,7 +122,7 @@ class Show:
         scene, market = self.scene, self.market
         if scene is None:
             return ["Nothing was answered yet."]
-        opened, ended = map(display.clock, (scene.end - scene.answered * STEP, scene.end))
+        opened, ended = map(display.time_of_day, (scene.end - scene.answered * STEP, scene.end))
         query = "--time ts --window 10min --slide 10s"
         rows = f"--rows {scene.read} --seed {self.seed} --rate bursty"
         return [

@@ -29,7 +29,7 @@ BEST = TopK(1, last(time=WINDOW, slide=SLIDE))
 _SECOND = 1_000_000
 
 
-class Pane(NamedTuple):
+class TradePane(NamedTuple):
     """The trades of one slide of time, up to ``end``; ``first`` is the first one's row number."""
 
     end: int
@@ -45,7 +45,7 @@ class Pane(NamedTuple):
         return Trade(row=self.first + at, time=when, value=value, **shown)
 
 
-def panes(batches: Iterable[pa.RecordBatch]) -> Iterator[Pane]:
+def panes(batches: Iterable[pa.RecordBatch]) -> Iterator[TradePane]:
     """Cut trades, which come in time order, at the ends of windows.
 
     Stretches without trades are left out, and so is the last pane of a stream that ends.
@@ -59,7 +59,7 @@ def panes(batches: Iterable[pa.RecordBatch]) -> Iterator[Pane]:
         for low, high in itertools.pairwise(cuts):
             end = (int(times[low]) // STEP + 1) * STEP
             pane = rows.slice(low, high - low)
-            yield Pane(end, first + low, times[low:high], values[low:high], pane)
+            yield TradePane(end, first + low, times[low:high], values[low:high], pane)
         first += cuts[-1]
         rest = [rows.slice(cuts[-1])]
 
@@ -70,7 +70,7 @@ def _numbers(batch: pa.RecordBatch, name: str) -> Any:
     return np.array(np.from_dlpack(column.cast(pa.int64()) if name == "ts" else column))
 
 
-class Board:
+class LocalBoard:
     """One query over some of the trades; maintains what is known of those it may still report.
 
     Invariant: ``reportable`` has the k best trades of each pane of the window, by their arrival
@@ -86,7 +86,7 @@ class Board:
         self.spent = 0.0  # seconds inside the engine
         self._arrived = 0
 
-    def push(self, pane: Pane, places: Ints) -> dict[int, list[Trade]]:
+    def push(self, pane: TradePane, places: Ints) -> dict[int, list[Trade]]:
         """Take in the pane's trades at these places; return answers by the end of their window."""
         values, times = pane.values[places], pane.times[places]
         for at in _best(values, self.monitor.query.k).tolist():
@@ -156,8 +156,8 @@ class Market:
     """Two questions about one stream: the biggest trades of all, and the biggest by sector."""
 
     def __init__(self) -> None:
-        self.top = Board(TOP)
-        self.best = [Board(BEST) for _ in SECTORS]
+        self.top = LocalBoard(TOP)
+        self.best = [LocalBoard(BEST) for _ in SECTORS]
         self.read = 0
         self._answered = 0
         self._sizes: dict[int, int] = {}  # trades of each pane of the window, by its end
@@ -167,7 +167,7 @@ class Market:
         """Seconds inside the engine, for both questions."""
         return sum(board.spent for board in (self.top, *self.best))
 
-    def push(self, pane: Pane) -> Iterator[Scene]:
+    def push(self, pane: TradePane) -> Iterator[Scene]:
         """Take in a pane and give the windows that it completes."""
         self.read += len(pane.times)
         self._sizes[pane.end] = len(pane.times)

@@ -29,10 +29,10 @@ _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 
 
-def run(seconds: float, seed: int, out: Path) -> None:
+def run_streams(seconds: float, seed: int, out: Path) -> None:
     """Show the market for so many seconds, then say what was done."""
     console = display.terminal()
-    screen = None if console is None else display.Screen(console, keep_health=True)
+    screen = None if console is None else display.DemoScreen(console, keep_health=True)
     with display.status(console, "Starting Spark ..."):
         boards = Boards(out, seed)
     with display.summarized(lambda: _summary(boards)):
@@ -44,7 +44,7 @@ def run(seconds: float, seed: int, out: Path) -> None:
                 boards.stop()
 
 
-def _watch(boards: Boards, screen: display.Screen | None, seconds: float) -> None:
+def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float) -> None:
     """Draw, or print, until the time is up, but not before both boards have answered anything."""
     printed = 0
     while True:
@@ -61,7 +61,7 @@ def _watch(boards: Boards, screen: display.Screen | None, seconds: float) -> Non
         time.sleep(_POLL)
 
 
-class Board:
+class StreamBoard:
     """One query at work: its stream, how it is doing, and the best trades of its newest window.
 
     Of each key, ``ranks`` trades are shown.
@@ -102,7 +102,7 @@ class Boards:
     def __init__(self, out: Path, seed: int) -> None:
         self.out = out
         self.spent = 0.0  # seconds from the start to the last look
-        self._boards: list[Board] = []
+        self._boards: list[StreamBoard] = []
         _make_empty(out)
         self._spark = session(app="skyband demo")
         try:
@@ -120,10 +120,10 @@ class Boards:
                 id="trade",
             )
             keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
-            self._boards.append(Board(ranked(keep=keep), out, "market", display.K))
+            self._boards.append(StreamBoard(ranked(keep=keep), out, "market", display.K))
             others = [name for name in keep if name != "sector"]
             sectors = ranked(keep=others, partition_by="sector")
-            self._boards.append(Board(sectors, out, "sectors", 1))
+            self._boards.append(StreamBoard(sectors, out, "sectors", 1))
         except BaseException:
             self.stop()
             raise

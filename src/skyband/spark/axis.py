@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from skyband.durations import spoken
 from skyband.order import Bools, Ints
 from skyband.spark.columns import quoted
-from skyband.windows import TimeWindow, Window
+from skyband.windows import CountWindow, TimeWindow, Window
 
 FOREVER = 1 << 62
 """A window that never comes."""
@@ -27,14 +27,14 @@ _END_OF_TIME = 221_845_392_000_000_000  # the year 9000, in microseconds
 _END_OF_ROWS = 200_000_000_000_000
 
 
-class Progress(NamedTuple):
+class WatermarkProgress(NamedTuple):
     """How far a stream has come: the last window that has ended, and whether it was drained."""
 
     closed: int
     ended: bool
 
 
-EVERYTHING = Progress(FOREVER, True)
+EVERYTHING = WatermarkProgress(FOREVER, True)
 """The progress of a batch, which knows all rows."""
 
 
@@ -76,9 +76,14 @@ class PaneGrid(PaneLifetimes):
 
     @classmethod
     def of(cls, window: Window) -> PaneGrid:
-        """The grid of a query's windows."""
+        """The grid of a query's windows; their kind says which, see :data:`GRIDS`."""
         offset = window.offset if isinstance(window, TimeWindow) else 0
-        return cls(window.size, window.slide, offset)
+        return GRIDS[type(window)](window.size, window.slide, offset)
+
+    @property
+    def first_full_window(self) -> int:
+        """The first window that begins where the axis does, or later."""
+        return -(-self.size // self.slide)
 
     @property
     def _longer_from(self) -> int:
@@ -129,12 +134,20 @@ class PaneGrid(PaneLifetimes):
         """The same in SQL."""
         return window * F.lit(self.slide) + F.lit(self.offset)
 
+    def window_start_sql(self, window: Column) -> Column:
+        """Where a window starts, in SQL."""
+        return self.window_end_sql(window) - F.lit(self.size)
+
     def label_of_pane_sql(self, pane: Column) -> Column:
         """The label of a pane's rows, in SQL."""
         return self.window_end_sql(F.shiftright(pane, 1))
 
     def _inside_sql(self, position: Column) -> Column:
         return F.pmod(position - F.lit(self.offset), F.lit(self.slide))
+
+
+GRIDS: dict[type, type[PaneGrid]] = {CountWindow: PaneGrid, TimeWindow: PaneGrid}
+"""How the windows of each kind lie on an axis."""
 
 
 @dataclass(frozen=True)
@@ -186,9 +199,9 @@ class Axis:
         """Whether a watermark says that the stream was drained."""
         return self.position_at(watermark) > self.end // 2
 
-    def progress(self, watermark: int, grid: PaneGrid) -> Progress:
+    def progress(self, watermark: int, grid: PaneGrid) -> WatermarkProgress:
         """How many of a grid's windows a watermark has passed."""
-        return Progress(grid.window_at(self.position_at(watermark)), self.ended(watermark))
+        return WatermarkProgress(grid.window_at(self.position_at(watermark)), self.ended(watermark))
 
     def alarm(self, position: int) -> int:
         """The first watermark that has reached a position."""

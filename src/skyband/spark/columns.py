@@ -234,6 +234,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def in_words(names: Names) -> str:
+    """Column names as a sentence has them: ``symbol and day``."""
+    return names if isinstance(names, str) else " and ".join(names)
+
+
 def indexed(prefix: str, count: int) -> list[str]:
     """Our names of so many columns: ``prefix_0``, ``prefix_1``, ..."""
     return [f"{prefix}_{i}" for i in range(count)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,7 @@ Lines = list[tuple[str, str]]
 
 PANE_PATH = "panes: their best rows are found inside the JVM; no other row reaches Python"
 
+_FILLING = 2  # steps that are being filled while rows come in order
 _FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, dominators
 _TEXT, _NESTED = 24, 64  # assumed bytes of a text, and of an array, map or structure
 
@@ -86,6 +88,11 @@ def state_line(base: BasePlan, metrics: Mapping[str, Any]) -> tuple[str, str]:
 def panes_of(plan: WindowPlan) -> Panes:
     """The panes of a query's windows."""
     return Panes(plan.query.window.size, plan.query.window.slide)
+
+
+def open_steps(base: BasePlan, step: int) -> int:
+    """Steps that rows may still come for: those within the delay, and the newest."""
+    return _FILLING + math.ceil(base.axis.delay / step)
 
 
 def row_bytes(base: BasePlan) -> int:

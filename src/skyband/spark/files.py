@@ -162,17 +162,17 @@ class FileRanking:
             for low in range(0, whole.num_rows, step):
                 batch = whole.slice(low, step)
                 for part in engine.push(
-                    self.pushed([array(batch, name) for name in self.numbers]),
-                    keys=array(batch, "key"),
-                    ids=array(batch, self.ids),
-                    times=array(batch, "place"),
+                    self.pushed([nonnull_array(batch, name) for name in self.numbers]),
+                    keys=nonnull_array(batch, "key"),
+                    ids=nonnull_array(batch, self.ids),
+                    times=nonnull_array(batch, "place"),
                 ):
                     yield windows(part.key, part.ranked)
         for part in engine.finish():
             yield windows(part.key, part.ranked)
 
 
-def ranked_windows(
+def rank_staged(
     spark: SparkSession, staged: Staged, ranking: FileRanking, out: Path
 ) -> Iterator[tuple[Ints, Ranked]]:
     """The ranked windows of staged rows, and their keys, part by part.
@@ -240,8 +240,8 @@ def _are_moments(rows: DataFrame) -> bool:
     return farthest is not None and farthest < _FARTHEST
 
 
-def array(batch: pa.RecordBatch, name: str) -> Any:
-    """A column as an array that may be written to, as kernels want it."""
+def nonnull_array(batch: pa.RecordBatch, name: str) -> Any:
+    """A column without NULLs as an array that may be written to, as kernels want it."""
     return np.array(np.from_dlpack(batch.column(name)))
 
 
@@ -275,8 +275,12 @@ def _read_windows(directory: Path) -> Iterator[tuple[Ints, Ranked]]:
                     name: np.array(np.from_dlpack(batch.column(name).flatten()))
                     for name in batch.schema.names[3:]
                 }
-                bounds = array(batch, "start"), array(batch, "end"), offsets - offsets[0]
-                yield array(batch, "key"), Ranked(*bounds, **lists)
+                bounds = (
+                    nonnull_array(batch, "start"),
+                    nonnull_array(batch, "end"),
+                    offsets - offsets[0],
+                )
+                yield nonnull_array(batch, "key"), Ranked(*bounds, **lists)
 
 
 def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, Ranked]]:
@@ -288,7 +292,7 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
         return
     (batch,) = batches
     window = ranking.query.window
-    end, rank = array(batch, "end"), array(batch, "rank")
+    end, rank = nonnull_array(batch, "end"), nonnull_array(batch, "rank")
     order = np.lexsort((rank, end))
     ends, first = np.unique(end[order], return_index=True)
     start = ends - window.size
@@ -298,8 +302,8 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
             window_start=np.maximum(start, 0) if isinstance(window, CountWindow) else start,
             window_end=ends,
             offsets=np.append(first, len(order)),
-            score=array(batch, "score")[order].astype(np.float64),
-            id=array(batch, ranking.ids)[order],
+            score=nonnull_array(batch, "score")[order].astype(np.float64),
+            id=nonnull_array(batch, ranking.ids)[order],
         ),
     )
 

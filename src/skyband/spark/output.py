@@ -15,10 +15,11 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     """Make one row per rank: window, keys, rank, score, changes, carried columns."""
     base, changes = plan.base, plan.changes
     arrays = ["scores", *(["ranks", "previous"] if changes else []), *base.column_names]
-    end = plan.grid.window_end_sql(F.col("window"))
+    grid, window = plan.grid, F.col("window")
+    bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
     windows = F.count(F.lit(1))
     rows = counted(answers, plan, windows, F.sum(F.size("scores"))).select(
-        base.axis.bounds_sql(end - F.lit(plan.grid.size), end).alias("window"),
+        bounds.alias("window"),
         *key_columns(base),
         F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
     )
@@ -52,14 +53,14 @@ def rank_column(rank: Column, plan: Plan) -> Column:
 def counted(answers: DataFrame, plan: Plan, windows: Column, ranked: Column) -> DataFrame:
     """Report how many windows were answered, how many rows ranked, from how many candidates."""
     return answers.observe(
-        metric_name(plan.digest),
+        windows_metric(plan.digest),
         F.coalesce(windows, F.lit(0)).alias("windows"),
         F.coalesce(F.sum("candidates"), F.lit(0)).alias("candidates"),
         F.coalesce(ranked, F.lit(0)).alias("ranked"),
     )
 
 
-def metric_name(digest: str) -> str:
+def windows_metric(digest: str) -> str:
     """The name under which a stream's progress reports windows answered and candidates kept."""
     return f"skyband windows {digest}"
 

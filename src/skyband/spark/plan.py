@@ -39,6 +39,7 @@ from skyband.spark.columns import (
     check_zone,
     column_names,
     groupable,
+    in_words,
     indexed,
     moment_column,
     orderable,
@@ -49,8 +50,8 @@ from skyband.spark.columns import (
 )
 from skyband.spark.expressions import suggestion
 from skyband.spark.options import CommonOptions, duration
-from skyband.spark.sessions import FAILURES
-from skyband.windows import TimeWindow, Window
+from skyband.spark.sessions import FAILURES, spark_message
+from skyband.windows import CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     from skyband.spark.explain import Lines
@@ -103,7 +104,7 @@ class BasePlan:
     @property
     def each(self) -> str:
         """For whom there is a ranking, in words: empty without keys."""
-        return f" for each {' and '.join(key.name for key in self.keys)}" if self.keys else ""
+        return f" for each {in_words([key.name for key in self.keys])}" if self.keys else ""
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,10 @@ class Plan(ABC):
 
     @property
     def extra_counts(self) -> Mapping[str, Column]:
-        """What is counted of the rows that were read besides what every query counts."""
+        """What is counted of the rows that were read besides what every query counts.
+
+        The family says under :attr:`Family.extra_counts` what it means.
+        """
         return {}
 
     def project(self, rows: DataFrame) -> DataFrame:
@@ -239,8 +243,7 @@ class WindowPlan(Plan):
     @property
     def first_full_window(self) -> int:
         """The first window that is answered."""
-        window = self.query.window
-        return -(-window.size // window.slide) if self.full else -FOREVER
+        return self.grid.first_full_window if self.full else -FOREVER
 
     @property
     def step(self) -> int:
@@ -254,8 +257,10 @@ class WindowPlan(Plan):
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
         window = self.query.window
+        plain = type(window) in (CountWindow, TimeWindow)
         return {
             **self.describe_base(),
+            **({} if plain else {"window_kind": type(window).__name__}),
             "k": self.query.k,
             "window": window.size,
             "slide": window.slide,
@@ -271,7 +276,9 @@ class Family(ABC):
     """A kind of query: makes plans, and says what generic modules need to know of them."""
 
     job_query: ClassVar[type[JobQuery]]  # how a job file asks such a query
-    marker: ClassVar[str | None] = None  # the key of a job's query, and of a description
+    marker: ClassVar[str | None] = None  # the field by which a job's query is recognised
+    description_marker: ClassVar[str | None] = None  # the same of a description, if it differs
+    extra_counts: ClassVar[Mapping[str, str]] = {}  # what its plans count, and what that means
     query_columns: ClassVar[tuple[str, ...]] = ()  # result columns that tell its queries apart
     causes: ClassVar[tuple[Cause, ...]] = ()  # of failures in its queries alone
     unspoken: ClassVar[tuple[str, ...]] = ()  # what stands for any value in older manifests
@@ -452,7 +459,7 @@ def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
             _ = df.select(score).schema  # Spark refuses what makes several rows of one
     except FAILURES as error:
         raise QueryError(
-            f"{option} {shown} cannot be evaluated: {first_line(error)}",
+            f"{option} {shown} cannot be evaluated: {spark_message(error)}",
             f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
     if not isinstance(type, NumericType):
@@ -486,9 +493,3 @@ def warn(text: str) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(ours):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, stacklevel=level)
-
-
-def first_line(error: Exception) -> str:
-    """What Spark says, without its plan and its error class."""
-    text = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
-    return text.partition("] ")[2] or text

@@ -46,7 +46,7 @@ def admitted(rows: DataFrame, plan: Plan, counts: Observation | None = None) -> 
     position = F.col(POSITION)
     scores = [name for name in rows.columns if name.startswith(SCORE)]
     counted = rows.observe(
-        counts or metric_name(plan.digest),
+        counts or rows_metric(plan.digest),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(position.isNull()).alias("no_time"),
         F.count_if(plan.base.axis.ahead_sql(position)).alias("future"),
@@ -64,7 +64,7 @@ def sound(rows: DataFrame, axis: Axis) -> DataFrame:
     return rows.filter(position.isNotNull() & ~axis.ahead_sql(position))
 
 
-def metric_name(digest: str) -> str:
+def rows_metric(digest: str) -> str:
     """The name under which a stream's progress reports the counts of a query."""
     return f"skyband rows {digest}"
 

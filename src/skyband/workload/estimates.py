@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from skyband.topk.estimates import candidates_of_rows
 from skyband.workload.queries import Workload
 
 
@@ -40,7 +41,7 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
     ends = {(query.window.slide, getattr(query.window, "offset", 0)) for query in queries}
     longest = max(query.window.size for query in queries)
     windows = sum(-(-query.window.size // query.window.slide) for query in queries)
-    alone = sum(_alone(query.k, query.window.size * rate) for query in queries)
+    alone = sum(candidates_of_rows(query.k, query.window.size * rate) for query in queries)
     return Estimate(
         len(queries),
         max(query.k for query in queries),
@@ -56,11 +57,6 @@ def _phase(window: object) -> int:
     """Where in a slide the windows start."""
     size, slide = getattr(window, "size", 0), getattr(window, "slide", 1)
     return (getattr(window, "offset", 0) - size) % slide
-
-
-def _alone(k: int, rows: float) -> float:
-    """Rows that a query over windows of so many rows keeps by itself."""
-    return k * (1 + math.log(rows / k)) if rows > k else rows
 
 
 def _together(workload: Workload, rate: float) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from skyband.query import TopK
+from skyband.spark.columns import SCORE
 from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.jobs.queries import JobQuery, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions
@@ -40,6 +42,11 @@ class SmallestPlan(WindowPlan):
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
         return best_rows(settled(rows, self.base, self.grid), self, newest)
+
+    @property
+    def extra_counts(self) -> Mapping[str, Column]:
+        """How many rows have a value of zero."""
+        return {"zeros": F.count_if(F.col(SCORE) == 0)}
 
     def state(self) -> StateSpec:
         """Keep the candidates of each key."""
@@ -82,6 +89,7 @@ class SmallestFamily(Family):
 
     job_query: ClassVar[type[JobQuery]] = SmallestQuery
     marker: ClassVar[str] = "smallest"
+    extra_counts: ClassVar[Mapping[str, str]] = {"zeros": "values of zero"}
 
     def resolve(self, df: DataFrame, options: SmallestOptions) -> SmallestPlan:
         """Check a query against a DataFrame."""

@@ -11,7 +11,7 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import (
     UNKNOWN,
     held_in,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DominatingQuery(FileQuery):
+class DominatingFileQuery(FileQuery):
     """A top-k dominating query over a file, checked: a number for each dimension."""
 
     @override
@@ -61,7 +61,7 @@ class DominatingQuery(FileQuery):
 
 
 @dataclass(frozen=True)
-class DominatingOptions(QueryOptions):
+class DominatingFileOptions(QueryOptions):
     """The options of ``dominating``."""
 
     query: TopKDominating
@@ -84,13 +84,13 @@ class DominatingOptions(QueryOptions):
         return cls(None, given["time"], given["partition_by"] or [], algorithm, query)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         numbers = {
             f"number_{at}": expressions.score(source, name, "--on", f":{way}")
             for at, (name, way) in enumerate(self.query.dimensions)
         }
         time, keys = self.time_and_keys(source, self.query.window)
-        return DominatingQuery(self.query, self.algorithm, numbers, time, keys)
+        return DominatingFileQuery(self.query, self.algorithm, numbers, time, keys)
 
     @override
     def explain(self, facts: FileFacts | None) -> Explanation:
@@ -111,7 +111,7 @@ class DominatingOptions(QueryOptions):
         )
 
 
-FAMILY = DominatingOptions
+FAMILY = DominatingFileOptions
 
 
 def _dimension(text: str) -> tuple[str, Direction]:

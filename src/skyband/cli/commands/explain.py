@@ -8,7 +8,7 @@ from typing import Any
 
 from skyband.cli.commands import FAMILIES, family
 from skyband.cli.commands.file_query import FileFacts, Given, QueryOptions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output import progress
 from skyband.cli.output.explanation import print_lines, print_metrics
 from skyband.errors import QueryError
@@ -32,7 +32,7 @@ def command(given: Given) -> None:
         return
     query_options, facts = _family(given).parse(given), None
     if file is not None:
-        with Source(file) as source:
+        with FileSource(file) as source:
             facts = source.read(partial(_facts, query_options))
     explanation = query_options.explain(facts)
     if as_json:
@@ -71,7 +71,7 @@ def _family(given: Given) -> type[QueryOptions]:
     return known
 
 
-def _facts(query_options: QueryOptions, source: Source) -> FileFacts:
+def _facts(query_options: QueryOptions, source: FileSource) -> FileFacts:
     """Check a query against a file, and count its rows, the time that they span, and the keys."""
     query = query_options.check(source)
     counts = ["count(*)", "NULL", "NULL"]
@@ -91,7 +91,7 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
 
     job = jobs.load(file)
     query = jobs.words(job)
-    from skyband.spark.jobs.run import explain_lines, explained, opened
+    from skyband.spark.jobs.run import explained, job_lines, opened
 
     progress.tell("starting Spark, which takes some seconds")
     with opened(job) as spark:
@@ -102,7 +102,7 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
             print_metrics({"query": query, **checked.plan.explain_metrics()})
         else:
             source = ("source", f"{job.source.format}: {checked.columns}")
-            print_lines([("query", query), source, *explain_lines(job, checked.plan)])
+            print_lines([("query", query), source, *job_lines(job, checked.plan)])
         if physical:
             print()
             checked.leaders.explain("formatted")

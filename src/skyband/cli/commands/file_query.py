@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from skyband.cli import options
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Column, Source
+from skyband.cli.input.source import Column, FileSource
 from skyband.cli.output.cells import Cells, cells, object_cells
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.windows import TimeWindow, Window
@@ -58,13 +58,13 @@ class FileQuery:
         window = self.queries[0].window
         return isinstance(window, TimeWindow) and window.unit == "us"
 
-    def rows(self, source: Source) -> Iterator[pa.RecordBatch]:
+    def rows(self, source: FileSource) -> Iterator[pa.RecordBatch]:
         """The rows of a file, as they are ranked."""
         return source.rows(self.numbers, self.time, self.keys, list(self.objects), self.where)
 
     def pushed(self, batch: pa.RecordBatch) -> Any:
         """What a monitor is given of a batch, besides ids and times of rows."""
-        return array(batch, "score")
+        return array_or_column(batch, "score")
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What makes a monitor, of the query and an algorithm."""
@@ -89,7 +89,7 @@ class FileQuery:
     def note(self, board: Leaderboard) -> None:
         """Add what people should know besides what was dropped."""
 
-    def cells(self, source: Source, numbers: Ints) -> Cells:
+    def cells(self, source: FileSource, numbers: Ints) -> Cells:
         """What is printed beside ranks and scores, for rows or objects by number."""
         if not self.objects:
             return cells(source, numbers)
@@ -148,7 +148,7 @@ class QueryOptions(ABC):
         """Check options before any file is opened."""
 
     @abstractmethod
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         """Check the query against a file's columns."""
 
     @property
@@ -156,7 +156,7 @@ class QueryOptions(ABC):
         """Whether answers are what has changed since the window before."""
         return bool(self.query.emit == "changes")
 
-    def look_up(self, source: Source, query: FileQuery) -> Any:
+    def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """What ``explain`` needs to know of a file besides what it counts for every family."""
         return None
 
@@ -164,7 +164,7 @@ class QueryOptions(ABC):
     def explain(self, facts: FileFacts | None) -> Explanation:
         """How the query would be answered, with what is known of a file if there is one."""
 
-    def time_and_keys(self, source: Source, window: Window) -> tuple[str | None, list[Column]]:
+    def time_and_keys(self, source: FileSource, window: Window) -> tuple[str | None, list[Column]]:
         """The SQL of the time, which must fit the window, and the columns of the keys."""
         sql = None
         if self.time is not None:
@@ -179,8 +179,8 @@ class QueryOptions(ABC):
         options.require_unit(window, integers, self.time or "")
 
 
-def array(batch: pa.RecordBatch, name: str) -> Any:
-    """A column as an array of our own; as Arrow has it if there are NULLs.
+def array_or_column(batch: pa.RecordBatch, name: str) -> Any:
+    """A column as an array of our own; the Arrow column itself if there are NULLs.
 
     Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way
     to NumPy imports pandas, if it is there, which takes longer than most queries.

@@ -13,14 +13,14 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source, literal
+from skyband.cli.input.source import FileSource, literal
 from skyband.cli.output.explanation import (
     UNKNOWN,
+    about_bytes,
     held_in,
     opening_lines,
     per_window,
     shared_metrics,
-    size,
 )
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import DataError, QueryError
@@ -55,7 +55,7 @@ _FIXES = {  # the library's are in Python
 
 
 @dataclass(frozen=True)
-class IncompleteQuery(FileQuery):
+class IncompleteFileQuery(FileQuery):
     """A query over incomplete streams in a file, checked: values, and the places of streams."""
 
     nameless: int = 0  # rows without an id or a stream
@@ -97,7 +97,7 @@ def _columns(rows: Any, ids: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class IncompleteOptions(QueryOptions):
+class IncompleteFileOptions(QueryOptions):
     """The options of ``incomplete``.
 
     ``query`` is None if the streams are those of the file; ``make`` makes it of their names.
@@ -159,7 +159,7 @@ class IncompleteOptions(QueryOptions):
         return self.emit == "changes"
 
     @override
-    def check(self, source: Source) -> IncompleteQuery:
+    def check(self, source: FileSource) -> IncompleteFileQuery:
         """Check the query against the file's columns, and its values against the bounds."""
         if not self.id or self.stream is None or self.value is None:
             raise QueryError(
@@ -179,7 +179,7 @@ class IncompleteOptions(QueryOptions):
         _check_values(self.bounds, query, streams)
         places = " ".join(f"WHEN {literal(one)} THEN {at}" for at, one in enumerate(query.streams))
         known = ", ".join(map(literal, query.streams))
-        checked = IncompleteQuery(
+        checked = IncompleteFileQuery(
             query,
             self.algorithm,
             {
@@ -225,7 +225,9 @@ class IncompleteOptions(QueryOptions):
         if rows is not None and most is not None:
             whole = plan.algorithm in ("recompute", "sla")
             share = "all of them" if whole else "at most all of them"
-            content = f"{held_in(query.window, rows, 'rows')}; kept are {share}: {size(most)}"
+            content = (
+                f"{held_in(query.window, rows, 'rows')}; kept are {share}: {about_bytes(most)}"
+            )
         metrics = {
             "id": ", ".join(self.id),
             "stream": self.stream,
@@ -240,7 +242,7 @@ class IncompleteOptions(QueryOptions):
         )
 
 
-FAMILY = IncompleteOptions
+FAMILY = IncompleteFileOptions
 
 
 def _query(
@@ -345,7 +347,7 @@ class _StreamFacts(NamedTuple):
 
 
 def _streams(
-    source: Source, bounds: Mapping[str, Bounds], name: str, value: str, no_id: str, there: str
+    source: FileSource, bounds: Mapping[str, Bounds], name: str, value: str, no_id: str, there: str
 ) -> list[_StreamFacts]:
     """What each stream of the file holds, in the order of their names."""
     low, high = bounds.get("", (-math.inf, math.inf))
@@ -367,7 +369,7 @@ def _streams(
     return [_StreamFacts(*row) for row in rows]
 
 
-def _names_in(source: Source, stream: str, streams: list[_StreamFacts]) -> tuple[str, ...]:
+def _names_in(source: FileSource, stream: str, streams: list[_StreamFacts]) -> tuple[str, ...]:
     names = tuple(one.stream for one in streams if one.stream is not None)
     if not names:
         raise DataError(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skyband.cli import options
 from skyband.cli.commands import family
-from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array
-from skyband.cli.input.source import BATCH, Source, require_reach
+from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array_or_column
+from skyband.cli.input.source import BATCH, FileSource, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
@@ -33,7 +33,7 @@ _TIMED = 32_768  # rows per push of time windows: those that wait for the waterm
 
 
 @dataclass(frozen=True)
-class Engine:
+class EngineChoice:
     """What computes the answers; ``master`` is where an embedded Spark runs.
 
     ``auto`` leaves small files, and what is read from standard input, to this process.
@@ -66,18 +66,22 @@ class Engine:
 def command(name: str, given: Given) -> None:
     """Do what a command asks for by its options."""
     query = family(name).parse(given)
-    engine = Engine(given["engine"], given["master"])
-    run(given["file"], query, engine, given["format"], given["out"])
+    engine = EngineChoice(given["engine"], given["master"])
+    rank_file(given["file"], query, engine, given["format"], given["out"])
 
 
-def run(
-    file: str, query_options: QueryOptions, engine: Engine, format: str | None, out: str | None
+def rank_file(
+    file: str,
+    query_options: QueryOptions,
+    engine: EngineChoice,
+    format: str | None,
+    out: str | None,
 ) -> None:
     """Read a file, rank its windows, print them."""
     format = _chosen_format(format, out, file)
     spark = partial(_on_spark, master=engine.master)
     rank = spark if engine.runs_spark(file) else _locally
-    with Source(file) as source:
+    with FileSource(file) as source:
         board, values = source.read(partial(_ranked, query_options, rank))
         with _opened(out) as stream:
             _write(stream, board, values, query_options, format)
@@ -85,7 +89,9 @@ def run(
 
 
 def _ranked(
-    query_options: QueryOptions, rank: Callable[[Source, FileQuery], Leaderboard], source: Source
+    query_options: QueryOptions,
+    rank: Callable[[FileSource, FileQuery], Leaderboard],
+    source: FileSource,
 ) -> tuple[Leaderboard, Cells]:
     query = query_options.check(source)
     board = rank(source, query)
@@ -95,7 +101,7 @@ def _ranked(
         return board, query.cells(source, board.rows)
 
 
-def _locally(source: Source, query: FileQuery) -> Leaderboard:
+def _locally(source: FileSource, query: FileQuery) -> Leaderboard:
     """Rank a file in this process."""
     from skyband.partitioned import Partitioned
 
@@ -114,7 +120,7 @@ def _locally(source: Source, query: FileQuery) -> Leaderboard:
 
 
 def _cut(
-    source: Source, query: FileQuery, watch: Callable[[int], None]
+    source: FileSource, query: FileQuery, watch: Callable[[int], None]
 ) -> Iterator[pa.RecordBatch]:
     """The rows of the file in batches whose answers are not too many."""
     rows = _TIMED
@@ -131,11 +137,11 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
     """What an engine is told of rows besides scores: keys, ids, times and the watermark."""
     columns: dict[str, Any] = {}
     if query.keys:
-        columns["keys"] = array(batch, "key")
+        columns["keys"] = array_or_column(batch, "key")
     if query.keys or query.objects or query.time is not None:
-        columns["ids"] = array(batch, "object" if query.objects else "row")
+        columns["ids"] = array_or_column(batch, "object" if query.objects else "row")
     if query.time is not None:
-        columns["times"] = array(batch, "time")
+        columns["times"] = array_or_column(batch, "time")
         if not query.keys:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
@@ -143,10 +149,10 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
     return columns
 
 
-def _on_spark(source: Source, query: FileQuery, master: str | None) -> Leaderboard:
+def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leaderboard:
     """Rank a file on an embedded Spark: stage its rows, rank them, gather the answers."""
     from skyband.cli.input.stage_parquet import stage
-    from skyband.spark.files import Staged, embedded, ranked_windows
+    from skyband.spark.files import Staged, embedded, rank_staged
     from skyband.spark.sessions import require_java
 
     require_java()
@@ -157,7 +163,7 @@ def _on_spark(source: Source, query: FileQuery, master: str | None) -> Leaderboa
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
     with embedded(master, staged.written) as spark, progress.waiting("ranking on Spark"):
         files = Staged(staged.rows, staged.ends, staged.prune)
-        for keys, ranked in ranked_windows(spark, files, query.on_spark(), staged.answers):
+        for keys, ranked in rank_staged(spark, files, query.on_spark(), staged.answers):
             board.add(ranked, keys)
     return board
 
@@ -212,7 +218,7 @@ def _write(
 
         partition_by = [name.lower() for name in query_options.partition_by]
         keys = [name for name in values.names if name.lower() in partition_by]
-        tables.write(stream, board, values, keys, query_options.changes)
+        tables.write_tables(stream, board, values, keys, query_options.changes)
         return
     from skyband.cli.output.records import Csv, Json
 

@@ -21,7 +21,7 @@ from skyband.spark.jobs.file import Job
 _STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def run(file: str, master: str | None, once: bool, quiet: bool) -> int:
+def run_job(file: str, master: str | None, once: bool, quiet: bool) -> int:
     """Run a job; 0 if it ended by itself, 130 after Ctrl-C, 143 after SIGTERM."""
     job = jobs.load(file, master)
     job = job.once() if once else job
@@ -67,7 +67,7 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     if progress.batches == 0:
         lines = ["rows        none were read"]
     else:
-        names = ["rows", "windows", "set aside", "not ranked", "clipped"]
+        names = ["rows", "windows", "set aside", "not ranked", *progress.extra]
         names += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(progress_lines(progress, work.query, clock()))
         batches = f" in {progress.batches:,} batch{'es' if progress.batches > 1 else ''}"

@@ -50,12 +50,12 @@ def demo(seconds: str | None, seed: str, out: str | None, engine: str) -> None:
     options.choice(engine, "--engine", ("spark", "local"))
     number = options.whole(seed, "--seed", least=0, example=0)
     if engine == "local":
-        from skyband.demo.local import run as run_locally
+        from skyband.demo.local import run_locally
 
         length = _seconds(seconds or "20")
         run_locally(length, number, None if out is None else _parquet_file(out))
         return
-    from skyband.demo.streams import run as run_streams
+    from skyband.demo.streams import run_streams
 
     run_streams(_seconds(seconds or "60"), number, _directory(out or "skyband-demo"))
 

@@ -11,13 +11,14 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import held_in, opening_lines, per_window, shared_metrics
 from skyband.query import TopK
+from skyband.topk.estimates import candidates_of_rows
 
 
 @dataclass(frozen=True)
-class TopOptions(QueryOptions):
+class TopFileOptions(QueryOptions):
     """The options of ``top``; ``explain`` does without ``by``."""
 
     query: TopK
@@ -38,13 +39,13 @@ class TopOptions(QueryOptions):
         return cls(given["by"], given["time"], given["partition_by"] or [], algorithm, query)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         score = "0" if self.by is None else expressions.score(source, self.by)
         time, keys = self.time_and_keys(source, self.query.window)
         return FileQuery(self.query, self.algorithm, {"score": score}, time, keys)
 
     @override
-    def look_up(self, source: Source, query: FileQuery) -> Any:
+    def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """The scores that ``auto`` would decide on, if the engine would look at them."""
         from skyband.engine.columns import score_column
 
@@ -81,7 +82,7 @@ class TopOptions(QueryOptions):
         return Explanation(lines, shared_metrics(self, self.query, facts, chosen) | candidates)
 
 
-FAMILY = TopOptions
+FAMILY = TopFileOptions
 
 
 class _Candidates(NamedTuple):
@@ -99,15 +100,15 @@ _NOTHING = _Candidates(None, None, None, None)
 def _candidates(query: TopK, objects: float) -> _Candidates:
     """Candidates for scores in random order.
 
-    Of the j-th newest of m equal parts of a window k/j objects are among the k best since then, so
-    k(1/1 + 1/2 + ... + 1/m) are kept: the k-skyband has single objects for parts, which makes it
-    k(1 + ln(n/k)); MinTopk has slides; SAP has m* = ceil(sqrt(n / max(s, k))) partitions. In the
-    worst case MinTopk keeps k for each of the ceil(n/s) open windows.
+    Of m equal parts of a window k(1/1 + 1/2 + ... + 1/m) are kept, see
+    :mod:`skyband.topk.estimates`: the k-skyband has single objects for parts; MinTopk has slides;
+    SAP has m* = ceil(sqrt(n / max(s, k))) partitions. In the worst case MinTopk keeps k for each
+    of the ceil(n/s) open windows.
     """
     k, window = query.k, query.window
     slide = objects * window.slide / window.size
     slides = math.ceil(window.size / window.slide)
-    skyband = k * (1 + math.log(objects / k)) if objects > k else objects
+    skyband = candidates_of_rows(k, objects)
     mintopk = min(skyband, k * _harmonic(slides))
     sap = min(skyband, k * _harmonic(math.ceil(math.sqrt(objects / max(slide, k)))))
     counts = (skyband, mintopk, k * slides, sap)

@@ -13,14 +13,14 @@ from typing_extensions import override
 from skyband.cli import options
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import (
     UNKNOWN,
+    about_bytes,
     held_in,
     opening_lines,
     per_window,
     shared_metrics,
-    size,
 )
 from skyband.errors import QueryError
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
@@ -36,7 +36,7 @@ _BYTES = 200  # that a key takes in a pane, roughly
 
 
 @dataclass(frozen=True)
-class TotalsQuery(FileQuery):
+class TotalsFileQuery(FileQuery):
     """A query for totals over a file, checked: values, and the columns of keys."""
 
     @override
@@ -58,7 +58,7 @@ class TotalsQuery(FileQuery):
 
 
 @dataclass(frozen=True)
-class TotalsOptions(QueryOptions):
+class TotalsFileOptions(QueryOptions):
     """The options of ``totals``; ``value`` is what is added up, or ``*``."""
 
     query: TopKTotals
@@ -82,7 +82,7 @@ class TotalsOptions(QueryOptions):
         return cls(given["by"], given["time"], keys, algorithm, query, given["key"], value)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         if self.value == "*":
             value = "1"
         elif self.query.by == "count":
@@ -91,10 +91,10 @@ class TotalsOptions(QueryOptions):
             value = expressions.score(source, self.value, way=")", before=f"{self.query.by}(")
         objects = tuple(expressions.keys(source, self.key, "--key"))
         time, keys = self.time_and_keys(source, self.query.window)
-        return TotalsQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
+        return TotalsFileQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
 
     @override
-    def look_up(self, source: Source, query: FileQuery) -> Any:
+    def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """How many different keys there are."""
         names = ", ".join(key.quoted for key in query.objects)
         distinct = f"SELECT DISTINCT {names} FROM {source.scan}"
@@ -117,7 +117,7 @@ class TotalsOptions(QueryOptions):
                 most = min(rows, keys * math.ceil(window.size / window.slide))
             content = (
                 f"{held_in(window, rows, 'rows')}; kept is a total of each key in each pane "
-                f"that holds it: at most {most:,.0f}, {size((most or 0) * _BYTES)}"
+                f"that holds it: at most {most:,.0f}, {about_bytes((most or 0) * _BYTES)}"
             )
         metrics = {"key": ", ".join(self.key), "distinct": keys, "partials_most": most}
         return Explanation(
@@ -125,7 +125,7 @@ class TotalsOptions(QueryOptions):
         )
 
 
-FAMILY = TotalsOptions
+FAMILY = TotalsFileOptions
 
 
 def _aggregate(by: str | None) -> Aggregate:

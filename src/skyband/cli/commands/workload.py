@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
-from skyband.cli.input.source import Source
+from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import UNKNOWN, file_lines
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
@@ -45,7 +45,7 @@ _REASONS = {
 
 
 @dataclass(frozen=True)
-class WorkloadQuery(FileQuery):
+class WorkloadFileQuery(FileQuery):
     """A workload over a file, checked; keys of the leaderboard are its queries, by number."""
 
     @property
@@ -76,7 +76,7 @@ class WorkloadQuery(FileQuery):
 
 
 @dataclass(frozen=True)
-class WorkloadOptions(QueryOptions):
+class WorkloadFileOptions(QueryOptions):
     """The options of ``workload``; ``file`` names the queries."""
 
     query: Workload
@@ -98,10 +98,10 @@ class WorkloadOptions(QueryOptions):
         return cls(given["by"], time, [], algorithm, _read(file, time), file)
 
     @override
-    def check(self, source: Source) -> FileQuery:
+    def check(self, source: FileSource) -> FileQuery:
         score = "0" if self.by is None else expressions.score(source, self.by)
         time, keys = self.time_and_keys(source, self.query.model.window)
-        return WorkloadQuery(self.query, self.algorithm, {"score": score}, time, keys)
+        return WorkloadFileQuery(self.query, self.algorithm, {"score": score}, time, keys)
 
     @override
     def require_unit(self, window: Window, integers: bool) -> None:
@@ -148,7 +148,7 @@ class WorkloadOptions(QueryOptions):
         return Explanation(lines, metrics | dataclasses.asdict(guess))
 
 
-FAMILY = WorkloadOptions
+FAMILY = WorkloadFileOptions
 
 
 def _read(path: str, time: str | None) -> Workload:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from skyband.cli.input.source import Column, Source, first_line
+from skyband.cli.input.source import Column, FileSource, duckdb_message
 from skyband.errors import DataError, QueryError
 
 _NUMBERS = re.compile(
@@ -39,7 +39,9 @@ class Time:
     integers: bool | None
 
 
-def score(source: Source, text: str, option: str = "--by", way: str = "", before: str = "") -> str:
+def score(
+    source: FileSource, text: str, option: str = "--by", way: str = "", before: str = ""
+) -> str:
     """The SQL of ``--by``, or of another option, which must be one number per row.
 
     ``before`` and ``way`` are what surrounds the expression on the command line.
@@ -58,7 +60,7 @@ def score(source: Source, text: str, option: str = "--by", way: str = "", before
     raise DataError(f"{option} {text!r} is of type {type}", "a number", fix)
 
 
-def presence(source: Source, text: str) -> str:
+def presence(source: FileSource, text: str) -> str:
     """SQL that is a number for each row in which an expression has a value, and NULL elsewhere."""
     sql = _scalar(source, text, "--by")
     if sql is None:
@@ -68,7 +70,7 @@ def presence(source: Source, text: str) -> str:
     return f"CASE WHEN {sql} IS NULL THEN NULL ELSE 1 END"
 
 
-def time(source: Source, text: str) -> Time:
+def time(source: FileSource, text: str) -> Time:
     """The SQL of ``--time``, which must be a timestamp, a date or a whole number per row."""
     sql = _scalar(source, text, "--time")
     if sql is None:
@@ -92,7 +94,7 @@ def time(source: Source, text: str) -> Time:
     raise DataError(f"--time {text!r} is of type {type}", "a timestamp or a whole number", fix)
 
 
-def keys(source: Source, names: list[str], option: str = "--partition-by") -> list[Column]:
+def keys(source: FileSource, names: list[str], option: str = "--partition-by") -> list[Column]:
     """The columns of ``--partition-by``, or of another option."""
     columns = []
     for name in names:
@@ -104,7 +106,7 @@ def keys(source: Source, names: list[str], option: str = "--partition-by") -> li
     return columns
 
 
-def _scalar(source: Source, text: str, option: str) -> str | None:
+def _scalar(source: FileSource, text: str, option: str) -> str | None:
     """The SQL of one scalar expression; None if a file without rows has no types for it."""
     import duckdb
 
@@ -116,7 +118,7 @@ def _scalar(source: Source, text: str, option: str) -> str | None:
         # a WHERE clause takes whatever is a value per row, and no aggregates
         source.bind(f"SELECT 1 FROM {source.scan} WHERE ((\n{text}\n)) IS NOT NULL")
     except duckdb.Error as error:
-        message = first_line(error)
+        message = duckdb_message(error)
         missing = _MISSING.search(message)
         if missing:
             raise source.no_column(missing.group(1), option) from None
@@ -132,7 +134,7 @@ def _scalar(source: Source, text: str, option: str) -> str | None:
     return f"({text}\n)"
 
 
-def _check_shape(source: Source, text: str, option: str) -> None:
+def _check_shape(source: FileSource, text: str, option: str) -> None:
     """One expression, made of nothing but values of one row."""
     tree: dict[str, Any] = json.loads(source.parse(f"SELECT {text}\n"))
     if tree["error"]:
@@ -173,5 +175,5 @@ def _not_scalar(text: str, option: str, what: str) -> QueryError:
     )
 
 
-def _type(source: Source, sql: str) -> str:
+def _type(source: FileSource, sql: str) -> str:
     return str(source.bind(f"SELECT {sql}\n AS it FROM {source.scan}").types[0])

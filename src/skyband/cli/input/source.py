@@ -62,7 +62,7 @@ class Column:
         return identifier(self.name)
 
 
-class Source:
+class FileSource:
     """One file, read as often as needed, always in the same way.
 
     ``sample`` is how many rows decide the column types of CSV and JSON files; -1 means all.
@@ -84,7 +84,7 @@ class Source:
             self._directory.cleanup()
             raise
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> FileSource:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,7 +139,7 @@ class Source:
             relation = self.bind(f"SELECT * FROM {self.scan}")
         except _duckdb_error() as error:
             raise DataError(
-                f"{self.shown} cannot be read as {self.kind}: {first_line(error)}",
+                f"{self.shown} cannot be read as {self.kind}: {duckdb_message(error)}",
                 "CSV with a header, Parquet or JSON lines",
             ) from None
         return tuple(
@@ -152,7 +152,7 @@ class Source:
         """Whether the column types are known, not concluded from the first rows."""
         return self.kind == "parquet" or self._sample == -1
 
-    def read(self, reading: Callable[[Source], T]) -> T:
+    def read(self, reading: Callable[[FileSource], T]) -> T:
         """Do what reads the file; again, with column types from all rows, if they were misjudged.
 
         Types are concluded from the first rows, and a :class:`MisreadError` shows them to be wrong.
@@ -321,7 +321,7 @@ class Source:
 
     def _misread(self, error: Exception) -> DataError:
         kind = DataError if self.certain else MisreadError
-        message, fix = first_line(error), ""
+        message, fix = duckdb_message(error), ""
         if "verflow" in message:
             fix = "cast the columns of the expression to DOUBLE"
         elif "ould not convert" in message:
@@ -345,7 +345,7 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def first_line(error: Exception) -> str:
+def duckdb_message(error: Exception) -> str:
     """What DuckDB says, without the kind of the error and the excerpts that follow."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     parts = [lines[0].partition(" Error: ")[2] or lines[0]]

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skyband.cli.input.source import Source, require_reach
+from skyband.cli.input.source import FileSource, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
-from skyband.spark.files import PLACED, WHOLE, array
+from skyband.spark.files import PLACED, WHOLE, nonnull_array
 from skyband.windows import Panes, TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _WORTH_IT = 4  # as many times more rows than can win
 _LARGEST = 10_000  # of the k for which Spark should look for the best of a pane
 
 
-def stage(source: Source, query: FileQuery, watch: Callable[[int], None]) -> Stage:
+def stage(source: FileSource, query: FileQuery, watch: Callable[[int], None]) -> Stage:
     """Write what can be ranked. ``watch`` is called with the number of rows that were read."""
     staged = Stage(
         source.scratch(),
@@ -115,9 +115,9 @@ class Stage:
         scores = [score_column(batch.column(name), name) for name in self.numbers]
         columns: list[Any] = [column for column, _ in scores]
         null = np.any([missing for _, missing in scores if missing is not None], axis=0)
-        key = array(batch, "key") if "key" in names else np.zeros(count, np.int64)
+        key = nonnull_array(batch, "key") if "key" in names else np.zeros(count, np.int64)
         row = (
-            array(batch, "row")
+            nonnull_array(batch, "row")
             if "row" in names
             else np.arange(self._read, self._read + count, dtype=np.int64)
         )
@@ -132,7 +132,7 @@ class Stage:
         else:
             place = self._arrivals(key)
         if self.objects:
-            columns.insert(0, array(batch, "object"))
+            columns.insert(0, nonnull_array(batch, "object"))
         unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
         nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls

@@ -14,7 +14,7 @@ from datetime import date
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from skyband.cli.input.source import Column, Source
+from skyband.cli.input.source import Column, FileSource
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,15 +37,15 @@ class Cells:
     texts: list[Texts]
 
 
-def cells(source: Source, rows: Ints) -> Cells:
+def cells(source: FileSource, rows: Ints) -> Cells:
     """All columns of the file, for the rows of these numbers (ascending)."""
     return _cells(list(source.columns), rows, source.pick)
 
 
-def object_cells(source: Source, objects: Ints, apart: list[Column], where: str) -> Cells:
+def object_cells(source: FileSource, objects: Ints, apart: list[Column], where: str) -> Cells:
     """What tells objects apart, for those of these numbers (ascending).
 
-    ``apart`` and ``where`` are as in :meth:`Source.pick_objects`; a column is shown once.
+    ``apart`` and ``where`` are as in :meth:`FileSource.pick_objects`; a column is shown once.
     """
     shown = list(dict.fromkeys(apart))
     return _cells(

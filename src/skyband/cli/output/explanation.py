@@ -100,7 +100,7 @@ def held_in(window: Window, rows: float, what: str) -> str:
     return f"{rows:,.0f} {what} per window, {per_slide} per slide"
 
 
-def size(bytes: float) -> str:
+def about_bytes(bytes: float) -> str:
     """So many bytes, in words."""
     return f"about {bytes / 1e6:,.1f} MB" if bytes >= 1e6 else f"about {bytes / 1e3:,.1f} kB"
 

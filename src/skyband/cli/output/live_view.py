@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from skyband.spark.families import family_of
 from skyband.spark.jobs.progress import Batch, Progress
 
 Row = Mapping[str, Any]
@@ -65,7 +66,7 @@ class Lines:
             f"{batch.late:,} late groups",
             f"{batch.no_time + batch.future:,} rows set aside",
             f"{batch.null_score + batch.nan_score:,} not ranked",
-            *([f"{batch.clipped:,} clipped"] if batch.clipped else []),
+            *(f"{count:,} {name}" for name, count in batch.extra.items() if count),
             f"{batch.seconds:.2f} s",
         ]
         print(f"skyband: batch {batch.number}: {', '.join(parts)}", file=sys.stderr, flush=True)
@@ -120,7 +121,7 @@ def board(leaders: Sequence[Row], query: Mapping[str, Any], room: int = 40) -> R
         numbers = all(isinstance(row.get(name), (int, float, type(None))) for row in leaders)
         table.add_column(name, justify="right" if numbers else "left", no_wrap=True)
     previous: tuple[Any, ...] | None = None
-    for row in by_key(leaders, keys)[:room]:
+    for row in grouped_by_key(leaders, keys)[:room]:
         key = tuple(row.get(name) for name in keys)
         lead = ["" if key == previous else shown(value) for value in key]
         previous = key
@@ -128,7 +129,7 @@ def board(leaders: Sequence[Row], query: Mapping[str, Any], room: int = 40) -> R
     return Group(title, table)
 
 
-def by_key(leaders: Sequence[Row], keys: Sequence[str]) -> list[Row]:
+def grouped_by_key(leaders: Sequence[Row], keys: Sequence[str]) -> list[Row]:
     """Rows of the same key together, in the order of the keys' best rows."""
     order: dict[tuple[Any, ...], list[Row]] = {}
     for row in leaders:
@@ -144,8 +145,8 @@ def progress_lines(
     if last is None:
         return [("batch", "waiting for the first one")]
     candidates = "none yet" if progress.candidates is None else f"{progress.candidates:,} kept"
-    moved = f"{progress.clipped:,} values moved to a bound"
-    clipped = [("clipped", moved)] if progress.clipped else []
+    meanings = family_of(query).extra_counts
+    counts = [(name, count) for name, count in progress.extra.items() if count]
     return [
         ("rows", f"{progress.rows:,} read, {progress.rows_per_second:,.0f} a second"),
         ("windows", f"{progress.windows:,} answered, {progress.ranked:,} rows ranked"),
@@ -153,7 +154,7 @@ def progress_lines(
         ("late", f"{progress.late:,} partial groups (numRowsDroppedByWatermark)"),
         ("set aside", f"{progress.no_time:,} without a time, {progress.future:,} from the future"),
         ("not ranked", f"{progress.null_score:,} NULL and {progress.nan_score:,} NaN scores"),
-        *clipped,
+        *((name, f"{count:,} {meanings[name]}") for name, count in counts),
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),

@@ -40,7 +40,9 @@ class Window(NamedTuple):
     rows: list[tuple[int, int, int, float]]
 
 
-def write(out: BinaryIO, board: Leaderboard, cells: Cells, keys: list[str], changes: bool) -> None:
+def write_tables(
+    out: BinaryIO, board: Leaderboard, cells: Cells, keys: list[str], changes: bool
+) -> None:
     """Draw the last windows; ``keys`` are the partition columns, shown first."""
     text = io.TextIOWrapper(out, "utf-8", write_through=True)
     try:

@@ -20,7 +20,7 @@ FAMILIES = [
     "skyband.spark.families.totals.plan",
     "skyband.spark.families.top_k",
 ]
-"""A job's query belongs to the first family whose marker it has; rows by a score come last."""
+"""A query belongs to the first family whose marker it has; rows by a score come last."""
 
 
 def families() -> list[Family]:
@@ -28,6 +28,15 @@ def families() -> list[Family]:
     return [import_module(name).FAMILY for name in FAMILIES]
 
 
+def family_of_job(query: Mapping[str, Any]) -> Family:
+    """The family that the query of a job file belongs to, by its fields."""
+    return next(family for family in families() if family.marker in (None, *query))
+
+
 def family_of(description: Mapping[str, Any]) -> Family:
-    """The family that a job's query, or the description of a query, belongs to."""
-    return next(family for family in families() if family.marker in (None, *description))
+    """The family that the description of a query belongs to, as a plan gives it."""
+    return next(
+        family
+        for family in families()
+        if (family.description_marker or family.marker) in (None, *description)
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql.types import BinaryType, DataType, DoubleType, LongType, StructField
 
 from skyband.query import TopK
-from skyband.spark.axis import EVERYTHING, Progress
+from skyband.spark.axis import EVERYTHING, WatermarkProgress
 from skyband.spark.state.batch import Piece, sortable
 from skyband.spark.state.candidates import Answer
 from skyband.spark.state.candidates import Column as Values
@@ -145,7 +145,7 @@ class ArrivalSpec(StateSpec):
         return self.query.emit == "changes"
 
     def pane(self, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A row; behind it is its label."""
+        """A row of a stream; behind it is its label."""
         return values[:-1]
 
     def waiting(self, rows: list[tuple[Any, ...]]) -> WaitingRows:
@@ -180,13 +180,13 @@ class ArrivalSpec(StateSpec):
             arrivals = Arrivals(monitor, list(fields["ids"]), columns, waiting)
         return ArrivalState(self, arrivals)
 
-    def progress(self, watermark: int) -> Progress:
+    def progress(self, watermark: int) -> WatermarkProgress:
         """The moment that rows must not be after to arrive."""
-        return Progress(self.axis.position_at(watermark), self.axis.ended(watermark))
+        return WatermarkProgress(self.axis.position_at(watermark), self.axis.ended(watermark))
 
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer all rows of a key."""
-        parts = zip(*(piece.columns[:-1] for piece in pieces), strict=True)  # without the label
+        parts = zip(*(piece.columns for piece in pieces), strict=True)
         columns = [list(chain.from_iterable(column)) for column in parts]
         rows = WaitingRows.of(columns, len(self.ties))
         return self.open(None, None).arrive(rows, EVERYTHING)
@@ -199,11 +199,11 @@ class ArrivalState(KeyState):
     spec: ArrivalSpec
     arrivals: Arrivals
 
-    def run(self, panes: list[Any], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[Any], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in rows, and answer what those that the watermark passed complete."""
         return self.arrive(self.spec.waiting(panes), progress)
 
-    def arrive(self, rows: WaitingRows, progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def arrive(self, rows: WaitingRows, progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """The same, of rows as columns."""
         answers = self.arrivals.run(rows, progress.closed)
         return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes)

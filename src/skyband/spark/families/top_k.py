@@ -17,7 +17,15 @@ from pyspark.sql import functions as F
 
 from skyband.query import TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
-from skyband.spark.explain import PANE_PATH, Lines, pane_lines, panes_of, row_bytes, state_line
+from skyband.spark.explain import (
+    PANE_PATH,
+    Lines,
+    open_steps,
+    pane_lines,
+    panes_of,
+    row_bytes,
+    state_line,
+)
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
@@ -27,12 +35,11 @@ from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
+from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
 from skyband.windows import CountWindow
 
 ALGORITHM = "mintopk"
 """What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
-
-_FILLING = 2  # panes that are being filled while rows come in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +124,14 @@ class TopKPlan(WindowPlan):
         }
 
     def _candidates(self) -> int:
-        """Rows per key that may still win, for scores in random order.
-
-        Of the j-th newest of m panes k/j rows are among the k best since then: k(1 + ln m) in all.
-        """
+        """Rows per key that may still win, for scores in random order."""
         steps = math.ceil(self.query.window.size / self.query.window.slide)
-        return math.ceil(int(self.query.k) * (1 + math.log(steps)))
+        return math.ceil(candidates_of_panes(self.query.k, steps))
 
     def _open_panes(self) -> int | None:
-        """Panes that rows may still come for: those within the delay, and the newest."""
+        """Panes that rows may still come for."""
         per_step = 2 if self.grid.split else 1
-        return per_step * (_FILLING + math.ceil(self.base.axis.delay / self.grid.slide))
+        return per_step * open_steps(self.base, self.grid.slide)
 
 
 @dataclass(frozen=True)
@@ -136,11 +140,12 @@ class ArrivalPlan(TopKPlan):
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Let rows in one by one, in the order of time, as the watermark passes them."""
-        rows = rows.withColumn(LABEL, F.col(POSITION))
         base = self.base
-        rows = deduplicated(watermarked(rows, base, 0), base)
         columns = [*base.key_names, POSITION, SCORE, *base.tie_names, *base.column_names]
-        return rows.select(*columns, LABEL)
+        if not rows.isStreaming:
+            return deduplicated(rows, base).select(*columns)
+        rows = rows.withColumn(LABEL, F.col(POSITION))
+        return deduplicated(watermarked(rows, base, 0), base).select(*columns, LABEL)
 
     def state(self) -> StateSpec:
         """Keep the engine of each key, and the rows that wait."""
@@ -169,9 +174,8 @@ class ArrivalPlan(TopKPlan):
 
     def _candidates(self) -> int:
         """Rows per key that may still win; the engine keeps all of a slide that is incomplete."""
-        window, k = self.query.window, self.query.k
-        per_row = 1 + math.log(window.size / min(k, window.size))
-        return min(int(window.size), math.ceil(float(k * per_row)))
+        rows = int(self.query.window.size)
+        return min(rows, math.ceil(candidates_of_rows(self.query.k, rows)))
 
     def _open_panes(self) -> None:
         """There are none."""

@@ -136,7 +136,7 @@ def reworded(error: BaseException, log: Path | None, score: str = "query.by") ->
                 cause.expected,
                 f"{cause.fix.replace('{score}', score)}{where}".lstrip("; "),
             )
-    return SkybandError(f"the query stopped: {_first_line(text)}", fix=where.lstrip("; "))
+    return SkybandError(f"the query stopped: {_first_line(error)}", fix=where.lstrip("; "))
 
 
 def _path(text: str, pattern: str) -> str:
@@ -148,10 +148,10 @@ def _path(text: str, pattern: str) -> str:
     return ""
 
 
-def _first_line(text: str) -> str:
-    """The first line, without error classes."""
-    line = next((line.strip() for line in text.splitlines() if line.strip()), "")
+def _first_line(error: BaseException) -> str:
+    """The first line of what a stream says of its end, without error classes and codes."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     line = re.sub(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ", "", line)
     line = re.sub(r"^\[[\w.]+\] ", "", line)
     line = re.sub(r" ?SQLSTATE: \w+", "", line)
-    return line or type(text).__name__
+    return line or type(error).__name__

@@ -16,8 +16,9 @@ from pydantic_core import PydanticCustomError
 
 from skyband.durations import microseconds
 from skyband.errors import QueryError, SkybandError
+from skyband.spark.columns import in_words
 from skyband.spark.expressions import safe_score
-from skyband.spark.families import family_of
+from skyband.spark.families import family_of_job
 from skyband.spark.jobs import file_errors, sinks, sources
 from skyband.spark.jobs.queries import JobQuery, Part
 from skyband.spark.jobs.sinks import Sink
@@ -80,7 +81,7 @@ class Job(Part):
     @property
     def family(self) -> Family:
         """The family of the query."""
-        return family_of(type(self.query).model_fields)
+        return family_of_job(type(self.query).model_fields)
 
     @property
     def batch(self) -> bool:
@@ -126,12 +127,12 @@ def load(path: str | Path, master: str | None = None) -> Job:
     content, lines = file_errors.parsed(_text(file), file.name)
     if not isinstance(content, dict):
         raise QueryError(
-            f"{file.name} holds {file_errors.shown(content)}",
+            f"{file.name} holds {file_errors.yaml_text(content)}",
             "source:, query: and sink:",
             "see the jobs page of the documentation",
         )
     query, home = content.get("query"), file.absolute().parent
-    family = family_of(query if isinstance(query, dict) else {})
+    family = family_of_job(query if isinstance(query, dict) else {})
     model = create_model("Job", __base__=Job, query=(family.job_query, Field(description=_QUERY)))
     for reserved in ("home", "file"):
         if reserved in content:
@@ -139,7 +140,7 @@ def load(path: str | Path, master: str | None = None) -> Job:
     try:
         job = model.model_validate({**content, "home": home, "file": file})
     except ValidationError as error:
-        raise file_errors.reworded(error, file.name, lines, model) from None
+        raise file_errors.validation_error(error, file.name, lines, model) from None
     if master is not None:
         session = job.session.model_copy(update={"master": master})
         job = job.model_copy(update={"session": session})
@@ -164,8 +165,7 @@ def _text(file: Path) -> str:
 
 def words(job: Job) -> str:
     """The query of a job in words."""
-    keys = job.query.partition_by or []
-    each = " and ".join([keys] if isinstance(keys, str) else keys)
+    each = in_words(job.query.partition_by or [])
     return job.query.words() + (f", for each {each}" if each else "")
 
 

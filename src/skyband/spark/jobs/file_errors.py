@@ -51,7 +51,7 @@ def _walk(node: Any, path: Path, places: dict[Path, int], file: str) -> None:
         _walk(value, here, places, file)
 
 
-def reworded(
+def validation_error(
     error: ValidationError, file: str, places: Mapping[Path, int], root: type[BaseModel]
 ) -> QueryError:
     """The first thing that is wrong, for people."""
@@ -70,7 +70,7 @@ def reworded(
         where = f"{file}{_line(path[:-1], places)}"
         return QueryError(f"{where}: {dotted(path)} is missing{more}", expected)
     return QueryError(
-        f"{file}{_line(path, places)}: {dotted(path)} is {shown(value)}{more}",
+        f"{file}{_line(path, places)}: {dotted(path)} is {yaml_text(value)}{more}",
         expected,
         _quotes(value) if kind == "string_type" else "",
     )
@@ -123,7 +123,7 @@ def dotted(path: Path) -> str:
     return text
 
 
-def shown(value: Any) -> str:
+def yaml_text(value: Any) -> str:
     """A value as it stands in YAML, short."""
     if value is None:
         return "nothing"

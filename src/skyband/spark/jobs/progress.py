@@ -19,8 +19,8 @@ _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a dr
 class Counts:
     """What is counted of a batch, and adds up over batches.
 
-    ``clipped`` counts values that were moved to a bound. ``late`` counts partial groups, as Spark
-    does: the rows of a pane, key and task that came too late are one.
+    ``late`` counts partial groups, as Spark does: the rows of a pane, key and task that came too
+    late are one. ``extra`` is what a family counts of the rows besides, by name.
     """
 
     seconds: float = 0.0
@@ -29,14 +29,14 @@ class Counts:
     future: int = 0
     null_score: int = 0
     nan_score: int = 0
-    clipped: int = 0
     late: int = 0
     windows: int = 0
     ranked: int = 0
+    extra: dict[str, int] = field(default_factory=dict)
 
 
-_READ = ("rows", "no_time", "future", "null_score", "nan_score", "clipped")
-_COUNTS = [count.name for count in fields(Counts)]
+_READ = ("rows", "no_time", "future", "null_score", "nan_score")
+_COUNTS = [count.name for count in fields(Counts) if count.name != "extra"]
 
 
 @dataclass
@@ -73,7 +73,7 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
     return Batch(
         number=progress["batchId"],
         seconds=(progress.get("batchDuration") or 0) / 1000,
-        **{name: read.get(name) or 0 for name in _READ},
+        **read_counts(read),
         late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         windows=windows,
         ranked=answered.get("ranked") or 0,
@@ -83,6 +83,12 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
         watermark=_moment((progress.get("eventTime") or {}).get("watermark")),
         leaders=leaders_of(_metric(metrics, BOARD)),
     )
+
+
+def read_counts(metric: Mapping[str, Any]) -> dict[str, Any]:
+    """What was counted of the rows that a batch has read, as :class:`Counts` has it."""
+    extra = {name: count or 0 for name, count in metric.items() if name not in _READ}
+    return {**{name: metric.get(name) or 0 for name in _READ}, "extra": extra}
 
 
 def leaders_of(metric: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
@@ -142,6 +148,8 @@ class Progress(Counts):
         self.batches += 1
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
+        for name, count in batch.extra.items():
+            self.extra[name] = self.extra.get(name, 0) + count
         self.last = batch
         self.busy = batch if batch.rows else self.busy
         self.leaders = batch.leaders or self.leaders

@@ -50,7 +50,7 @@ class JobQuery(Part):
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""
         options: Any = self.options(safe, drain)
-        check_k("query.k", options.query().k)
+        refuse_k_beyond_spark("query.k", options.query().k)
 
     def fields(self, *without: str, **changed: Any) -> dict[str, Any]:
         """The fields by name, without some, and with others changed."""
@@ -77,7 +77,7 @@ class RowFields(Part):
     keep: Names | None = Field(default=None, description="a column, or a list of columns")
 
 
-def check_k(name: str, k: int) -> None:
+def refuse_k_beyond_spark(name: str, k: int) -> None:
     """Refuse more rows per window than Spark can find."""
     if k > MOST:
         raise QueryError(f"{name} is {k:,}", f"at most {MOST:,}, Spark's own limit")

@@ -23,7 +23,7 @@ from skyband.spark.families import family_of
 from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs import failures, sinks, sources
 from skyband.spark.jobs.file import Job
-from skyband.spark.jobs.progress import BOARD, Batch, Progress, leaders_of
+from skyband.spark.jobs.progress import BOARD, Batch, Progress, leaders_of, read_counts
 from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
 
@@ -51,7 +51,7 @@ def opened(job: Job) -> Iterator[SparkSession]:
 
 def _session(job: Job) -> SparkSession:
     wanted = job.session
-    app, settings = f"skyband {job.title}", sources.texts(wanted.settings)
+    app, settings = f"skyband {job.title}", sources.option_texts(wanted.settings)
     if wanted.master is None or not wanted.master.startswith("sc://"):
         return session(
             wanted.master,
@@ -204,9 +204,10 @@ class Run:
         if failed:
             raise failed[0]
         answered = dict(board.get)
-        counts = {**self._read.get, **{name: answered[name] for name in ("windows", "ranked")}}
-        counts["seconds"] = time.monotonic() - began
-        self.progress.add(Batch(0, leaders=leaders_of(answered), **counts))
+        counts = read_counts(self._read.get)
+        counts |= {name: answered[name] for name in ("windows", "ranked")}
+        seconds = time.monotonic() - began
+        self.progress.add(Batch(0, leaders=leaders_of(answered), seconds=seconds, **counts))
         see()
 
     @contextmanager
@@ -236,10 +237,10 @@ def explained(spark: SparkSession, job: Job) -> Explained:
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
         return Explained(plan, pipeline.answer(rows, plan), columns, notes)
     except FAILURES as error:
-        raise failures.reworded(error, None) from error
+        raise failures.reworded(error, None, job.query.score_field) from error
 
 
-def explain_lines(job: Job, plan: Plan) -> explain.Lines:
+def job_lines(job: Job, plan: Plan) -> explain.Lines:
     """The plan of a job: that of its query, where results go, and when it runs."""
     return [*explain.explain_lines(plan), ("sink", sinks.promise(job)), ("run", _when(job))]
 

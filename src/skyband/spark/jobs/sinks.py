@@ -20,7 +20,7 @@ from skyband.errors import QueryError
 from skyband.spark.columns import quoted
 from skyband.spark.families import family_of
 from skyband.spark.jobs.queries import Part
-from skyband.spark.jobs.sources import FILE_FORMATS, Value, texts
+from skyband.spark.jobs.sources import FILE_FORMATS, Value, option_texts
 
 if TYPE_CHECKING:
     from skyband.spark.jobs.file import Job
@@ -50,7 +50,7 @@ def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
     place = job.place(job.sink.path or "").rstrip("/")
 
     def write(rows: DataFrame, batch: int) -> None:
-        writer = rows.write.format(job.sink.files).options(**texts(job.sink.options))
+        writer = rows.write.format(job.sink.files).options(**option_texts(job.sink.options))
         writer.mode("overwrite").save(f"{place}/batch={batch}")
 
     return write
@@ -58,7 +58,7 @@ def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
 
 def _format_options(job: Job) -> dict[str, str]:
     path = {} if job.sink.path is None else {"path": job.place(job.sink.path)}
-    return {**texts(job.sink.options), **path}
+    return {**option_texts(job.sink.options), **path}
 
 
 def _stream_format(writer: Any, job: Job) -> Any:

@@ -119,7 +119,7 @@ def rows(spark: SparkSession, job: Job) -> DataFrame:
     """Read the source, as a stream or as a batch."""
     source, kind = job.source, kind_of(job.source)
     inferring = kind.inferring if source.ddl is None else {}
-    options = {**kind.options, **inferring, **texts(source.options)}
+    options = {**kind.options, **inferring, **option_texts(source.options)}
     path = None if source.path is None else job.place(source.path)
     reader: Any = spark.read if job.batch else spark.readStream
     reader = reader.format(source.format).options(**options)
@@ -170,7 +170,7 @@ def _bad_ddl(name: str, ddl: str, error: Exception) -> QueryError:
     )
 
 
-def texts(values: Mapping[str, Value]) -> dict[str, str]:
+def option_texts(values: Mapping[str, Value]) -> dict[str, str]:
     """Values of YAML as Spark takes them."""
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)

@@ -62,13 +62,17 @@ def by_key(
     batches: Iterator[pa.RecordBatch], width: int, arrow: bool = False
 ) -> Iterator[tuple[tuple[Any, ...], Iterator[Piece]]]:
     """Rows that are sorted by their first columns, as pieces of one key each."""
-    for _, same in groupby(cut(batches, width, arrow), key=lambda piece: comparable(piece.key)):
+    for _, same in groupby(
+        cut_batches(batches, width, arrow), key=lambda piece: comparable(piece.key)
+    ):
         pieces = iter(same)
         first = next(pieces)
         yield first.key, chain([first], pieces)
 
 
-def cut(batches: Iterator[pa.RecordBatch], width: int, arrow: bool = False) -> Iterator[Piece]:
+def cut_batches(
+    batches: Iterator[pa.RecordBatch], width: int, arrow: bool = False
+) -> Iterator[Piece]:
     """Rows, cut where one of their first columns changes."""
     for batch in batches:
         if not batch.num_rows:

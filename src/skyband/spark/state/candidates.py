@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
 from skyband.order import Floats, Ints
-from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -26,7 +26,7 @@ from skyband.spark.state.processor import (
 Column = list[Any]
 
 
-class Pane(NamedTuple):
+class CandidatePane(NamedTuple):
     """The best rows of one pane, best first; ``columns`` holds one list per carried column.
 
     ``last_complete_window`` is the last that the pane's newest row completes, if windows count
@@ -165,7 +165,7 @@ class Candidates:
         """Whether nothing is left to answer until a pane arrives."""
         return not len(self.rows) and not len(self.previous)
 
-    def run(self, panes: list[Pane], closed: int, ended: bool = False) -> Iterator[Answer]:
+    def run(self, panes: list[CandidatePane], closed: int, ended: bool = False) -> Iterator[Answer]:
         """Take in panes, in any order, and answer every window up to ``closed``.
 
         Once the stream has ``ended``, time goes on but rows do not: windows that count rows are
@@ -180,7 +180,7 @@ class Candidates:
         if ended and self.last_complete_window < closed:
             self.rows = self.previous = Ranking.empty(self.pool)
 
-    def insert(self, pane: Pane) -> None:
+    def insert(self, pane: CandidatePane) -> None:
         """Take in the best rows of a pane that is newer than all before."""
         step = self.lifetimes.step(pane.number)
         if step < self.due:
@@ -205,12 +205,12 @@ class Candidates:
         self.rows = joined.take(order[fits])
         self.dominator_count = counts[fits]
 
-    def _dominators_in_pane(self, pane: Pane, below: Floats) -> Ints:
+    def _dominators_in_pane(self, pane: CandidatePane, below: Floats) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
         counts = np.arange(len(below), dtype=np.int64)
-        if self.lifetimes.split and not pane.number & 1:  # the half pane before it lives as long
-            equal = self.rows.score[self.rows.pane == pane.number - 1]
-            counts += np.searchsorted(-equal, below, side="left")
+        as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(pane.number)
+        if as_long.any():
+            counts += np.searchsorted(-self.rows.score[as_long], below, side="left")
         return counts
 
     def answer_before(self, step: int) -> Iterator[Answer]:
@@ -316,11 +316,11 @@ class CandidateSpec(StateSpec):
         """The columns of an answer, without the key."""
         return answer_fields(self.types, self.changes)
 
-    def pane(self, values: tuple[Any, ...]) -> Pane:
+    def pane(self, values: tuple[Any, ...]) -> CandidatePane:
         """A pane of its label, number, scores, carried columns, last complete window."""
         _, number, score, *rest = values
         width = len(self.types)
-        return Pane(number, score, list(rest[:width]), *rest[width:])
+        return CandidatePane(number, score, list(rest[:width]), *rest[width:])
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
@@ -346,7 +346,9 @@ class CandidateState(KeyState):
     spec: CandidateSpec
     candidates: Candidates
 
-    def run(self, panes: list[Pane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[CandidatePane], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what the watermark has passed."""
         answers = self.candidates.run(panes, *progress)
         return answer_rows(answers, lambda: len(self.candidates), self.spec.changes)

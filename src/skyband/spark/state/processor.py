@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import SnapshotError
-from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, Progress
+from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, WatermarkProgress
 from skyband.spark.state.batch import Piece, rows_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class KeyState(ABC):
     """What is kept of one key while a micro-batch of it is answered."""
 
     @abstractmethod
-    def run(self, panes: list[Any], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[Any], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes, in any order; answers in the layout of the spec's ``output``."""
 
     @property
@@ -138,7 +138,7 @@ class StateSpec(ABC):
         panes = [self.pane(row) for row in rows_of(pieces)]
         return self.open(None, None).run(panes, EVERYTHING)
 
-    def progress(self, watermark: int) -> Progress:
+    def progress(self, watermark: int) -> WatermarkProgress:
         """How far a watermark is."""
         return self.axis.progress(watermark, self.grid)
 

@@ -31,7 +31,7 @@ from pyspark.sql.types import (
 
 from skyband.engine.results import Ranked
 from skyband.order import Ints
-from skyband.spark.axis import FOREVER, PaneLifetimes, Progress
+from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.columns import POSITION, indexed
 from skyband.spark.state.batch import Piece, cut_columns
 from skyband.spark.state.candidates import Answer, Column
@@ -60,7 +60,7 @@ _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _NONE = np.empty(0, np.int64)
 
 
-class Engine(Protocol):
+class ShardEngine(Protocol):
     """The local engine of a family for one query; plain values only, for workers get it.
 
     The query's window is that of :func:`synthetic_times`.
@@ -131,7 +131,7 @@ class Shard:
     Invariants: panes come in ascending order, none of a window that was answered.
     """
 
-    engine: Engine
+    engine: ShardEngine
     lifetimes: PaneLifetimes
     monitor: BaseMonitor[Any]
     ids: IdEncoder
@@ -242,7 +242,7 @@ class ShardSpec(StateSpec):
     ``first_full_window`` are not answered.
     """
 
-    engine: Engine
+    engine: ShardEngine
     types: tuple[DataType, ...]
     columns: tuple[str, ...]
     merged: bool
@@ -353,7 +353,7 @@ class ShardState(KeyState):
     spec: ShardSpec
     shard: Shard
 
-    def run(self, panes: list[ShardPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[ShardPane], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes, and answer what the watermark has passed."""
         return self.answer(sorted(panes, key=lambda pane: pane.number), progress.closed)
 

@@ -40,7 +40,7 @@ _ROWS_PER_BLOCK = 250_000  # rows of a task that become blocks at once
 
 
 @dataclass(frozen=True)
-class PaneBlockWriter:
+class PointBlockWriter:
     """Makes blocks of the rows of a task; plain values only.
 
     ``names`` are the columns of a row that may be an answer: position, ties, coordinates, carried
@@ -119,7 +119,7 @@ def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
     base, lives_longer = plan.base, longer(rows)
     # equal positions and ties: any order will do
     names = [POSITION, *base.tie_names, *plan.coordinate_names, *base.column_names]
-    writer = PaneBlockWriter(
+    writer = PointBlockWriter(
         plan.query.k, len(plan.points), plan.shards, bool(lives_longer), tuple(names)
     )
     needed = rows.select(LABEL, *lives_longer, SCORE, *names)
@@ -136,7 +136,7 @@ def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
     return needed.mapInArrow(writer.blocks, schema)
 
 
-def shard_panes(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
+def panes_of_blocks(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
     """The panes of each shard, whole.
 
     Shard, label, pane number, points as bytes, coordinates of the rows that matter, carried columns

@@ -10,7 +10,7 @@ import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
 from skyband.dominating.query import TopKDominating
-from skyband.spark.axis import FOREVER, Progress
+from skyband.spark.axis import FOREVER, WatermarkProgress
 from skyband.spark.state.candidates import Answer, Column
 from skyband.spark.state.engine import EngineRows
 from skyband.spark.state.processor import (
@@ -101,7 +101,9 @@ class PointsState(KeyState):
     last_window: int = -FOREVER
     closed: int = -FOREVER
 
-    def run(self, panes: list[PanePoints], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[PanePoints], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what the watermark has passed."""
         for pane in sorted(panes, key=lambda pane: pane.number):
             self._push(pane)

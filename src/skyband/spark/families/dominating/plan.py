@@ -18,11 +18,11 @@ from pyspark.sql import functions as F
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
-from skyband.spark.columns import LONGER, POSITION, Names, indexed
+from skyband.spark.columns import LONGER, POSITION, Names, in_words, indexed
 from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
 from skyband.spark.families.dominating import blocks, shard_counts
 from skyband.spark.families.dominating.by_key import PointsSpec
-from skyband.spark.families.dominating.shard_counts import ShardSpec
+from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
@@ -109,11 +109,11 @@ class DominatingPlan(WindowPlan):
         """Cut the rows of each task into blocks, and put the panes of each shard together."""
         rows = labelled(deduplicated(rows, self.base), self.grid)
         placed = watermarked(blocks.pane_blocks(rows, self), self.base, self.grid.slide)
-        return blocks.shard_panes(placed, self)
+        return blocks.panes_of_blocks(placed, self)
 
     def state(self) -> StateSpec:
         """Keep the points of each shard, and what candidates dominate among them."""
-        return ShardSpec(
+        return ShardCountsSpec(
             (SHARD,),
             self.base.axis,
             self.grid,
@@ -204,11 +204,11 @@ class DominatingByKeyPlan(DominatingPlan):
         return answers
 
     def _path_lines(self, point: str) -> Lines:
-        each = " and ".join(key.name for key in self.base.keys)
+        key, each = in_words([key.name for key in self.base.keys]), self.base.each
         return [
-            ("path", f"keys: all rows of each {each} go to the local engine, pane by pane"),
+            ("path", f"keys: all rows of each {key} go to the local engine, pane by pane"),
             ("algorithm", f"{self.algorithm}: one of the local engine's"),
-            ("state", f"every point of the window, {point}, and its columns, for each {each}"),
+            ("state", f"every point of the window, {point}, and its columns,{each}"),
         ]
 
 

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 
 from skyband.engine import snapshot
 from skyband.order import Floats, Ints
-from skyband.spark.axis import EVERYTHING, FOREVER, Progress
+from skyband.spark.axis import EVERYTHING, FOREVER, WatermarkProgress
 from skyband.spark.state.batch import Piece, handed_over, python_rows, rows_of
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import (
@@ -55,7 +55,7 @@ indexed_panes: EngineCache[Index] = EngineCache(512 << 20, least=1)
 """The panes that this worker has seen, by a digest of their points."""
 
 
-class ShardPane(NamedTuple):
+class ShardCountsPane(NamedTuple):
     """A closed pane: the shard's points, and all shards' rows that may be answers.
 
     ``columns`` are those of the latter, in the first shard only. ``last_complete_window`` is the
@@ -70,7 +70,7 @@ class ShardPane(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ShardSpec(StateSpec):
+class ShardCountsSpec(StateSpec):
     """Keeps the points of each shard, and how many of them each possible answer dominates."""
 
     k: int
@@ -120,14 +120,14 @@ class ShardSpec(StateSpec):
         """Counts are smaller than ranked rows."""
         return -(-len(row[2]) // _BYTES_PER_RANKED_ROW)
 
-    def pane(self, values: tuple[Any, ...]) -> ShardPane:
+    def pane(self, values: tuple[Any, ...]) -> ShardCountsPane:
         """A pane of its label, number, points, coordinates, carried columns, complete window."""
         _, number, blocks, *rest = values
         carried = self.width + len(self.types)
         points = np.frombuffer(b"".join(map(bytes, blocks)), np.float64)
         survivors = np.array([list(column) for column in rest[: self.width]], np.float64)
         columns = [list(column) for column in rest[self.width : carried] if column is not None]
-        return ShardPane(
+        return ShardCountsPane(
             number,
             points.reshape(-1, self.width),
             np.ascontiguousarray(survivors.T),
@@ -224,7 +224,7 @@ class StoredPanes(MutableMapping[int, "Index"]):
 class ShardCounts(KeyState):
     """One shard at work: its counts, and in the first shard the columns of the candidates."""
 
-    spec: ShardSpec
+    spec: ShardCountsSpec
     panes: StoredPanes
     first: bool = False
     columns: dict[int, tuple[Any, ...]] = field(default_factory=dict)  # by slot
@@ -239,7 +239,9 @@ class ShardCounts(KeyState):
 
         self.counts = PaneCounts(self.spec.k, self.spec.width, self.spec.grid, self.panes)
 
-    def run(self, panes: list[ShardPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[ShardCountsPane], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer every window up to the last that is closed.
 
         Once the stream has ended, windows that count rows are answered as far as the rows complete
@@ -257,12 +259,12 @@ class ShardCounts(KeyState):
             self.columns = {}
         self._forget()
 
-    def feed(self, pane: ShardPane) -> Iterator[tuple[Any, ...]]:
+    def feed(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
         """Take in a pane that is newer than all before, and answer what ends before it."""
         yield from self._take(pane)
         self._forget()
 
-    def _take(self, pane: ShardPane) -> Iterator[tuple[Any, ...]]:
+    def _take(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
         yield from self._answers(self.spec.grid.step(pane.number))
         counts = self.counts
         base = counts.slots

@@ -28,6 +28,7 @@ from skyband.spark.columns import (
     column_names,
     quoted,
     require_frame,
+    schema_of,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.families.incomplete.engine import IncompleteEngine
@@ -37,7 +38,7 @@ from skyband.spark.jobs.queries import JobQuery, Part, SafeText, WindowQuery
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import settled
-from skyband.spark.plan import BasePlan, Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
 from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import merged, shard_groups, shard_panes, spread
 
@@ -333,6 +334,7 @@ class IncompleteFamily(Family):
 
     job_query: ClassVar[type[JobQuery]] = IncompleteQuery
     marker: ClassVar[str | None] = "incomplete"
+    extra_counts: ClassVar[Mapping[str, str]] = {"clipped": "values moved to a bound"}
     unspoken: ClassVar[tuple[str, ...]] = (VALUE,)
     causes: ClassVar[tuple[Cause, ...]] = (
         Cause(
@@ -357,9 +359,8 @@ class IncompleteFamily(Family):
         query = options.query()
         value = score_column(df, options.value, "value")
         check_k(query.k)
-        ids = () if options.id is None else options.id
-        base = resolve_base(df, options, query.window, carry=ids, carry_option="id")
-        _check_ids(df, options, base)
+        _check_ids(df, options)
+        base = resolve_base(df, options, query.window, carry=options.id, carry_option="id")
         stream = _stream(df, options, query)
         value, clipped = _bounded(value, stream, query)
         nameless = reduce(Column.__or__, map(_missing, base.columns))
@@ -380,18 +381,20 @@ class IncompleteFamily(Family):
 FAMILY = IncompleteFamily()
 
 
-def _check_ids(df: DataFrame, options: IncompleteOptions, base: BasePlan) -> None:
-    names = column_names(df.schema, options.id, "id")
+def _check_ids(df: DataFrame, options: IncompleteOptions) -> None:
+    schema = schema_of(df)
+    names = column_names(schema, options.id, "id")
+    keys = column_names(schema, options.partition_by, "partition_by")
     if not names:
         raise QueryError("id was not given", "the columns that name an object", "write id='plate'")
     for name in names:
-        if name in [key.name for key in base.keys]:
+        if name in keys:
             raise QueryError(
                 f"column {name!r} is in id and in partition_by",
                 "columns that name the objects of a key",
                 "leave it out of id",
             )
-        type = df.schema[name].dataType
+        type = schema[name].dataType
         if isinstance(type, (ArrayType, StructType)):
             raise DataError(
                 f"id {name!r} is of type {type.simpleString()}",

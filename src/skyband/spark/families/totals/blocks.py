@@ -23,7 +23,7 @@ BLOCK = "block"
 
 
 @dataclass(frozen=True)
-class PaneBlockWriter:
+class SumBlockWriter:
     """Makes blocks of partial sums; ``groups`` are the columns that tell shards apart."""
 
     groups: tuple[str, ...]
@@ -54,7 +54,7 @@ class PaneBlockWriter:
         ends = np.append(first[1:], len(order))
         inside = sums.select(sums.schema.names[width:]).take(pa.array(order))
         cuts = zip(first.tolist(), ends.tolist(), strict=True)
-        blocks = [packed(inside.slice(low, high - low)) for low, high in cuts]
+        blocks = [arrow_bytes(inside.slice(low, high - low)) for low, high in cuts]
         places = pa.array(order[first])
         return self._record_batch([column.take(places) for column in groups], blocks)
 
@@ -66,7 +66,7 @@ class PaneBlockWriter:
 
 
 @dataclass(frozen=True)
-class PaneAdder(PaneBlockWriter):
+class PaneAdder(SumBlockWriter):
     """Adds up rows by key and pane, and makes blocks of their partial sums."""
 
     sums: PartialSums
@@ -93,7 +93,7 @@ class PaneAdder(PaneBlockWriter):
             yield self.write(self.sums.add_arrow(batch, self.groups, panes))
 
 
-def packed(batch: pa.RecordBatch) -> bytes:
+def arrow_bytes(batch: pa.RecordBatch) -> bytes:
     """Rows as bytes, without their schema."""
     import pyarrow as pa
 

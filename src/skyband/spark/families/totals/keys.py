@@ -70,7 +70,7 @@ def _sortable(column: Any) -> Any:
     return pa.array(place, mask=null)
 
 
-class IdEncoder:
+class KeyEncoder:
     """Maintains the number of each key that may still be reported; the engine knows no other.
 
     A key of one whole number is its own number. Others get the next number, and are kept as Arrow

@@ -30,11 +30,12 @@ from skyband.spark.columns import (
     POSITION,
     Names,
     column_names,
+    in_words,
     require_frame,
     schema_of,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
-from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, PaneBlockWriter
+from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
 from skyband.spark.jobs.queries import JobQuery, SafeText
@@ -45,12 +46,11 @@ from skyband.spark.plan import (
     Family,
     WindowPlan,
     check_k,
-    first_line,
     resolve_base,
     score_column,
     warn_of_errors,
 )
-from skyband.spark.sessions import FAILURES
+from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
@@ -167,7 +167,7 @@ class TotalsPlan(WindowPlan):
         groups = shard_groups(self.base)
         rows = settled(rows, self.base, self.grid)
         sums = self.sums.add_sql(rows, groups, pane_number(rows, self))
-        blocks = _written(sums, PaneBlockWriter(tuple(groups)))
+        blocks = _written(sums, SumBlockWriter(tuple(groups)))
         return blocks.withColumn(BLOCK, F.array(BLOCK))
 
     def state(self) -> StateSpec:
@@ -206,7 +206,7 @@ class TotalsPlan(WindowPlan):
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
         shards, k, each = self.shards, self.query.k, self.base.each
-        key = " and ".join(column.name for column in self.base.columns)
+        key = in_words([column.name for column in self.base.columns])
         many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
         lines = [
             *pane_lines(self),
@@ -241,7 +241,7 @@ class TotalsPlan(WindowPlan):
         return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
 
 
-def _written(rows: DataFrame, writer: PaneBlockWriter) -> DataFrame:
+def _written(rows: DataFrame, writer: SumBlockWriter) -> DataFrame:
     """Blocks: what tells shards apart, the pane, and its bytes."""
     groups = [StructField(name, rows.schema[name].dataType) for name in writer.groups]
     block = [StructField("pane", LongType()), StructField(BLOCK, BinaryType())]
@@ -270,8 +270,7 @@ class TotalsQuery(JobQuery):
 
     def words(self) -> str:
         """The query in words."""
-        key = [self.key] if isinstance(self.key, str) else self.key
-        return f"{self.options(str).query()}: {self.by} of each {' and '.join(key)}"
+        return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
 
 
 class TotalsFamily(Family):
@@ -279,6 +278,7 @@ class TotalsFamily(Family):
 
     job_query: ClassVar[type[JobQuery]] = TotalsQuery
     marker: ClassVar[str | None] = "key"
+    description_marker: ClassVar[str | None] = "totals"
 
     def resolve(self, df: DataFrame, options: TotalsOptions) -> TotalsPlan:
         """Check a query against a DataFrame; raises before any row is read."""
@@ -363,7 +363,7 @@ def _type(df: DataFrame, value: str) -> DataType:
         return df.select(F.expr(value)).schema.fields[0].dataType
     except FAILURES as error:
         raise QueryError(
-            f"by {value!r} cannot be evaluated: {first_line(error)}",
+            f"by {value!r} cannot be evaluated: {spark_message(error)}",
             f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
 

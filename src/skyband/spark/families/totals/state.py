@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pyspark.sql.types import BinaryType, LongType, StructField
 
-from skyband.spark.axis import FOREVER, PaneGrid, Progress
-from skyband.spark.families.totals.blocks import packed
+from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
+from skyband.spark.families.totals.blocks import arrow_bytes
 from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
@@ -56,7 +56,7 @@ class ShardTotals:
     def __init__(self, query: TopKTotals, sums: PartialSums, scale: int) -> None:
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import IdEncoder
+        from skyband.spark.families.totals.keys import KeyEncoder
         from skyband.totals.monitor import TotalsMonitor
 
         self._sums = sums
@@ -64,7 +64,7 @@ class ShardTotals:
         self._scale = 10.0**scale
         self._changes = query.emit == "changes"
         self.monitor = TotalsMonitor(query, options={"ties": "arrival"})
-        self.ids = IdEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
+        self.ids = KeyEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
         self.alive: dict[int, bytes] = {}
         self.closed = -FOREVER
 
@@ -100,7 +100,7 @@ class ShardTotals:
 
         rows = self._read(blocks)
         rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
-        data = packed(rows)
+        data = arrow_bytes(rows)
         return data, self._insert(number, rows, data)
 
     def take_again(self, number: int, data: bytes) -> None:
@@ -286,7 +286,9 @@ class TotalsState(KeyState):
     store: PaneStore
     stored: list[int]
 
-    def run(self, panes: list[PaneBlocks], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[PaneBlocks], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
         yield from self.spec.rows(self._answers(panes, progress.closed), self.shard)
         for number in self.stored:

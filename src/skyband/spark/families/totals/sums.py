@@ -135,7 +135,7 @@ class PartialSums:
 
         from skyband.spark.families.totals.keys import codes
 
-        bucket, parts = cut(rows.column(self.value).to_numpy(), self.accumulator)
+        bucket, parts = cut_values(rows.column(self.value).to_numpy(), self.accumulator)
         same = [pa.array(panes), *(rows.column(name) for name in (*groups[:-1], *self.key))]
         if bucket is not None:
             same.append(pa.array(bucket))
@@ -203,7 +203,7 @@ def cut_sql(rows: DataFrame, accumulator: Accumulator) -> DataFrame:
     return rows.withColumn("part_0", exact if accumulator == "ints" else score)
 
 
-def cut(values: Any, accumulator: Accumulator) -> tuple[Ints | None, list[Any]]:
+def cut_values(values: Any, accumulator: Accumulator) -> tuple[Ints | None, list[Any]]:
     """The bucket of each value, of doubles, and its parts."""
     if accumulator == "doubles":
         return cut_doubles(values)

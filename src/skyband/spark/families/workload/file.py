@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import PANE, Boundaries, Era, placed_in_panes
-from skyband.spark.files import ANSWERS, Batches, FileRanking, array, best_of_panes, windows
+from skyband.spark.files import ANSWERS, Batches, FileRanking, best_of_panes, nonnull_array, windows
 from skyband.windows import CountWindow, TimeWindow
 from skyband.workload.queries import Workload
 from skyband.workload.results import RankedByQuery
@@ -54,7 +54,7 @@ class WorkloadFile(FileRanking):
         reach = max(1, int(ANSWERS / rate))  # places whose windows are answered at once
         last = None
         for batch in batches:
-            place, score, row = (array(batch, name) for name in ("place", "score", "row"))
+            place, score, row = (nonnull_array(batch, name) for name in ("place", "score", "row"))
             low = 0
             while low < len(place):
                 high = int(np.searchsorted(place, int(place[low]) + reach))

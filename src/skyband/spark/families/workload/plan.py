@@ -22,7 +22,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
-from skyband.spark.explain import PANE_PATH, Lines, row_bytes, state_line
+from skyband.spark.explain import PANE_PATH, Lines, open_steps, row_bytes, state_line
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
@@ -40,13 +40,12 @@ from skyband.spark.output import counted, key_columns, rank_column, unpacked_key
 from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
+from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import TimeWindow
 from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
 """The result column that says which query a row answers."""
-
-_FILLING = 2  # panes that are being filled while rows come in order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +259,7 @@ class WorkloadPlan(Plan):
         for name, query in self.workload.queries.items():
             by_score[self.workload.by[name]].append(query)
         candidates = sum(map(candidates_together, by_score.values()))
-        open_panes = _FILLING + math.ceil(self.base.axis.delay / self.step)
+        open_panes = open_steps(self.base, self.step)
         rows = candidates + sum(self.largest_k) * open_panes
         panes, windows = panes_within(self.boundaries, self._longest), open_windows(self.queries)
         return {
@@ -324,7 +323,7 @@ class WorkloadQuery(JobQuery, RowFields):
         """Refuse what no DataFrame can make right."""
         self.options(str, drain).check()
         for name, query in self.queries.queries.items():
-            jobs.check_k(f"k of {name!r}", query.k)
+            jobs.refuse_k_beyond_spark(f"k of {name!r}", query.k)
         self.options(safe)
 
     def words(self) -> str:
@@ -439,11 +438,8 @@ def open_windows(queries: Iterable[TopK]) -> int:
 
 
 def candidates_apart(queries: Iterable[TopK]) -> int:
-    """Rows per key that may still win, if each query keeps its own; scores in random order.
-
-    Of the j-th newest of m panes k/j rows are among the k best since: k(1 + ln m) in all.
-    """
-    return sum(math.ceil(query.k * (1 + math.log(_windows(query)))) for query in queries)
+    """Rows per key that may still win, if each query keeps its own; scores in random order."""
+    return sum(math.ceil(candidates_of_panes(query.k, _windows(query))) for query in queries)
 
 
 def candidates_together(queries: list[TopK]) -> int:

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
 
 from skyband.order import Floats, Ints
 from skyband.query import TopK
-from skyband.spark.axis import FOREVER, Progress
+from skyband.spark.axis import FOREVER, WatermarkProgress
 from skyband.spark.state.candidates import Column, Pool
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
 from skyband.workload import build
@@ -205,9 +205,9 @@ class WorkloadSpec(StateSpec):
         _, _, _, _, rankings, *_ = row
         return sum(map(len, rankings))
 
-    def progress(self, watermark: int) -> Progress:
+    def progress(self, watermark: int) -> WatermarkProgress:
         """The position that a watermark has reached."""
-        return Progress(self.axis.position_at(watermark), self.axis.ended(watermark))
+        return WatermarkProgress(self.axis.position_at(watermark), self.axis.ended(watermark))
 
     @cached_property
     def schedules(self) -> list[tuple[Schedule, float]]:
@@ -261,7 +261,9 @@ class WorkloadState(KeyState):
     complete_until: int = -FOREVER
     due: int | None = None
 
-    def run(self, panes: list[WorkloadPane], progress: Progress) -> Iterator[tuple[Any, ...]]:
+    def run(
+        self, panes: list[WorkloadPane], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what ends where the watermark is, or before.
 
         Once the stream has ended, windows that count rows are answered as far as this key's rows
