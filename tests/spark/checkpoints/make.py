@@ -201,9 +201,15 @@ def pack(archive: Path, home: Path, answers: list[Any]) -> None:
 
 
 def unpack(kind: str, home: Path) -> list[Any]:
-    """Put a checkpoint where it was kept; returns what its stream has answered."""
+    """Put a checkpoint into a directory; returns what its stream has answered.
+
+    Spark writes where its files are into its logs: those paths become the new ones.
+    """
     with zipfile.ZipFile(HERE / f"{kind}.zip") as archive:
         archive.extractall(home)
+    for log in ("checkpoint/sources/*/*", "checkpoint/state/*/_metadata/*/*"):
+        for file in home.glob(log):
+            file.write_text(file.read_text().replace(str(HOME / kind), str(home)))
     answers: list[Any] = json.loads((home / "answers.json").read_text())
     return answers
 
