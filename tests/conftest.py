@@ -1,10 +1,16 @@
+"""What all tests share: how Hypothesis draws, and one Spark session for each process."""
+
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # starting Spark takes seconds; what tests it asks for it
 os.environ.setdefault("SKYBAND_ENGINE", "local")
@@ -14,9 +20,58 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("skyband")
 
+COMPILED_PLANS = {
+    "spark.sql.codegen.wholeStage": "true",
+    "spark.sql.codegen.factoryMode": "FALLBACK",
+}
+INTERPRETED_PLANS = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Tests are many small queries, each run once: compiling Java code for each costs more."""
+
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark what uses the Spark session, so that ``make check`` can do without it."""
     for item in items:
         if "spark" in item.fixturenames:
             item.add_marker(pytest.mark.spark)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The Spark session of this process."""
+    from skyband.spark import session
+
+    home = tmp_path_factory.mktemp("spark")
+    spark_session = session(
+        "local[2,4]",
+        shuffle_partitions=2,
+        memory="1g",
+        log=home / "spark.log",
+        settings={
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+            # Java that compiles in haste
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            **INTERPRETED_PLANS,
+        },
+    )
+    yield spark_session
+    spark_session.stop()
+
+
+@pytest.fixture
+def compiled_plans(spark: SparkSession) -> Iterator[None]:
+    """Let Spark compile the plans of a test that reads a million rows."""
+    for settings in (COMPILED_PLANS, INTERPRETED_PLANS):
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        if settings is COMPILED_PLANS:
+            yield
+
+
+@pytest.fixture
+def lasting_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    """The Spark session of this process, which outlasts those who stop it."""
+    monkeypatch.setattr(type(spark), "stop", lambda session: None)
+    return spark

@@ -52,8 +52,23 @@ def pages_with(kind):
 # ---------------------------------------------------------------- what they show
 
 
-@pytest.mark.parametrize("page", pages_with("python"))
+ON_SPARK = [
+    page for page in pages_with("python") if "skyband.spark" in "".join(blocks(page, "python"))
+]
+
+
+@pytest.mark.parametrize("page", [page for page in pages_with("python") if page not in ON_SPARK])
 def test_python_prints_what_the_page_shows(page):
+    check_python(page)
+
+
+@pytest.mark.parametrize("page", ON_SPARK)
+@pytest.mark.usefixtures("lasting_session")
+def test_python_on_spark_prints_what_the_page_shows(page):
+    check_python(page)
+
+
+def check_python(page):
     """Blocks of a page share their names; the ``text`` after a block is what it prints."""
     fences = [*FENCE.findall(text_of(page)), ("", "")]
     names = {"__name__": "__main__"}

@@ -1,12 +1,16 @@
 """Run in a process of its own: a Connect client cannot live beside a classic session.
 
-Everything that top_k can do, on a Connect server, against the oracle.
+Everything that top_k can do, on a Connect server, against the oracle; then the examples that want
+such a server, on the same one.
 """
 
 from __future__ import annotations
 
 import math
+import runpy
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +27,9 @@ from tests.oracle_totals import time_totals
 from tests.spark import samples
 from tests.spark.samples import SECOND
 
-sys.path.append(str(Path(__file__).parents[2] / "examples"))
-from connect import server
+EXAMPLES = Path(__file__).parents[2] / "examples"
+sys.path.append(str(EXAMPLES))
+import connect  # noqa: E402  (an example)
 
 TIMED: dict[str, Any] = {
     "k": 4,
@@ -47,6 +52,29 @@ COUNTED = TIMED | {"k": 3, "window": 12, "slide": 5, "partition_by": None}
 
 
 def main(home: Path) -> None:
+    with connect.server(home) as address:
+        with session(address, shuffle_partitions=2) as spark:
+            compare(spark, home)
+        print("all is as it should be")
+        run_examples(address, home)
+
+
+def run_examples(address: str, home: Path) -> None:
+    """The examples that start a server, on the one that is running."""
+
+    @contextmanager
+    def running(folder: Path) -> Iterator[str]:
+        yield address
+
+    connect.server = running
+    pipeline = runpy.run_path(str(EXAMPLES / "pipeline" / "run.py"))
+    for folder, example in (("client", connect.main), ("pipeline", pipeline["main"])):
+        (home / folder).mkdir(exist_ok=True)
+        example(home / folder)
+
+
+def compare(spark: SparkSession, home: Path) -> None:
+    """Everything against the oracle."""
     rows = samples.rows(23, 120)
     source = samples.write(home / "rows", [rows])
     timed = samples.expected(rows, 4, 25 * SECOND, 10 * SECOND, key="sector")
@@ -54,22 +82,20 @@ def main(home: Path) -> None:
     scores = [None if row["price"] is None else row["price"] + 0.0 for row in ordered]
     windows = oracle.count_windows(scores, 12, 5, 3, [row["id"] for row in ordered])
     counted = sorted(samples.oracle_rows(windows))
-    with server(home) as address, session(address, shuffle_partitions=2) as spark:
-        assert type(spark).__module__ == "pyspark.sql.connect.session"
-        batch = spark.read.parquet(source)
-        mistakes(batch)
-        objects(batch, rows)
-        assert samples.result_rows(top_k(batch, **TIMED).collect(), "sector") == timed
-        assert samples.result_rows(top_k(batch, **COUNTED).collect()) == counted
-        assert not quarantined(batch, time="ts").collect()
-        assert samples.result_rows(drained(spark, home / "timed", source, TIMED), "sector") == timed
-        assert samples.result_rows(drained(spark, home / "counted", source, COUNTED)) == counted
-        totals = TOTALS | {"by": F.sum(F.col("price") * 3)}
-        leaders = drained(spark, home / "totals", source, totals)
-        assert sorted(
-            (samples.position(r.window.end), r["rank"], r.score) for r in leaders
-        ) == sums(rows)
-    print("all is as it should be")
+    assert type(spark).__module__ == "pyspark.sql.connect.session"
+    batch = spark.read.parquet(source)
+    mistakes(batch)
+    objects(batch, rows)
+    assert samples.result_rows(top_k(batch, **TIMED).collect(), "sector") == timed
+    assert samples.result_rows(top_k(batch, **COUNTED).collect()) == counted
+    assert not quarantined(batch, time="ts").collect()
+    assert samples.result_rows(drained(spark, home / "timed", source, TIMED), "sector") == timed
+    assert samples.result_rows(drained(spark, home / "counted", source, COUNTED)) == counted
+    totals = TOTALS | {"by": F.sum(F.col("price") * 3)}
+    leaders = drained(spark, home / "totals", source, totals)
+    assert sorted((samples.position(r.window.end), r["rank"], r.score) for r in leaders) == sums(
+        rows
+    )
 
 
 def sums(rows: list[dict[str, Any]]) -> list[tuple[int, int, float]]:

@@ -22,6 +22,8 @@ from pyspark.sql import SparkSession
 
 from skyband.cli.commands.run import Stop
 from tests.command_line import Runner, timed
+from tests.conftest import INTERPRETED_PLANS
+from tests.spark.scripts import hasty_environment
 
 pytestmark = pytest.mark.spark
 
@@ -332,11 +334,16 @@ def test_sigterm_stops_and_a_new_run_resumes(
     run: Runner, spark: SparkSession, tmp_path: Path
 ) -> None:
     write_rows(tmp_path / "in", 0, 60)
-    settings = {"master": "local[2,4]", "memory": "1g", "shuffle_partitions": 1}
+    settings = {
+        "master": "local[2,4]",
+        "memory": "1g",
+        "shuffle_partitions": 1,
+        "settings": INTERPRETED_PLANS,
+    }
     file = job(tmp_path, trigger={"every": "1 second"}, session=settings)
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "skyband.cli", "run", str(file)]
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONWARNINGS": "error"}
+    environment = hasty_environment(TMPDIR=str(tmp_path / "tmp"), PYTHONWARNINGS="error")
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as running:
         assert running.stderr is not None

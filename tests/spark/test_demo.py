@@ -10,21 +10,26 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from skyband.demo.trades import market
+from skyband.demo import trades
 from skyband.spark import top_k
+from tests.spark.scripts import hasty_environment
 
 SHORT = """
 import sys
 from skyband.cli.commands.tools import demo
-from skyband.demo import streams
-streams.ROWS_PER_BATCH = 400_000
+from skyband.demo import streams, trades
+streams.ROWS_PER_BATCH, trades.PER_SECOND = 40_000, 10_000
 demo("1", "0", sys.argv[1], "spark")
 """
 
 pytestmark = [pytest.mark.spark, pytest.mark.cli]
 
 
-def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_short_demonstration_writes_exact_answers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A market with a tenth of the trades that people are shown."""
+    monkeypatch.setattr(trades, "PER_SECOND", 10_000)
     out = tmp_path / "shown"
     ran = subprocess.run(
         [sys.executable, "-c", SHORT, str(out)],
@@ -32,6 +37,7 @@ def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_pat
         text=True,
         timeout=300,
         cwd=tmp_path,
+        env=hasty_environment(),
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""
@@ -43,7 +49,7 @@ def test_a_short_demonstration_writes_exact_answers(spark: SparkSession, tmp_pat
     options = {"k": 10, "by": "price * volume", "time": "ts", "window": "10 minutes"}
     options |= {"slide": "10 seconds", "id": "trade", "keep": keep}
     leaders = spark.read.parquet(str(out / "market"))
-    rows = market(spark.range(read).withColumnRenamed("id", "value"))
+    rows = trades.market(spark.range(read).withColumnRenamed("id", "value"))
     expected = top_k(rows, **options)  # type: ignore[call-overload]
     last = leaders.agg({"window.end": "max"}).first()
     assert last is not None

@@ -207,6 +207,7 @@ def test_count_windows_over_a_sequence(spark: SparkSession, tmp_path: Path) -> N
     assert result_rows(leaders.collect(), id="number") == sorted(samples.oracle_rows(answers))
 
 
+@pytest.mark.usefixtures("compiled_plans")
 def test_a_million_objects_of_which_one_has_a_quarter_of_the_rows(spark: SparkSession) -> None:
     count, slide = 1_340_000, 400_000
     number = np.arange(count)

@@ -225,6 +225,7 @@ def test_keys_come_and_go_and_a_drained_stream_keeps_nothing(
     assert set(keys_with_state(second)) == {0}
 
 
+@pytest.mark.usefixtures("compiled_plans")
 def test_twenty_thousand_keys_in_a_batch(spark: SparkSession) -> None:
     rows = spark.range(60_000).select(
         F.timestamp_micros(F.lit(BASE) + F.col("id") * 1000).alias("ts"),

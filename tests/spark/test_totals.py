@@ -243,6 +243,7 @@ def test_keys_of_any_type_and_ties_by_time_and_key(spark: SparkSession) -> None:
         assert [(row.score, *(row[name] for name in names)) for row in leaders] == expected, key
 
 
+@pytest.mark.usefixtures("compiled_plans")
 def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
     df = spark.range(2_000_000).select(
         F.when(F.col("id") % 3 == 0, F.lit(-1)).otherwise(F.col("id") % 1_200_007).alias("client"),
