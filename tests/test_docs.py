@@ -52,9 +52,7 @@ def pages_with(kind):
 # ---------------------------------------------------------------- what they show
 
 
-ON_SPARK = [
-    page for page in pages_with("python") if "skyband.spark" in "".join(blocks(page, "python"))
-]
+ON_SPARK = [page for page in PAGES if "skyband.spark" in "".join(blocks(page, "python"))]
 
 
 @pytest.mark.parametrize("page", [page for page in pages_with("python") if page not in ON_SPARK])

@@ -14,6 +14,7 @@ from pathlib import Path
 from skyband.errors import QueryError
 from skyband.spark import claim, drain, session
 from skyband.spark.draining import drained
+from tests.conftest import INTERPRETED_PLANS
 from tests.faults.trades import counted, start, timed
 
 
@@ -28,7 +29,7 @@ def main(home, names):
         settings={
             "spark.local.dir": str(scratch),
             "spark.driver.extraJavaOptions": java,
-            "spark.sql.codegen.wholeStage": "false",  # few rows: compiling costs more than it saves
+            **INTERPRETED_PLANS,
         },
     )
     for ended in (False, True):

@@ -21,6 +21,7 @@ from skyband.spark import claim, drain, session, top_k_workload
 from skyband.spark.draining import drained
 from skyband.spark.jobs import checkpoint as manifest
 from tests import oracle
+from tests.conftest import INTERPRETED_PLANS
 from tests.faults.test_driver_killed import MOST_SECONDS, POINTS, ROOT, end
 from tests.faults.trades import cut, make_trades, micros, trade_stream, write
 
@@ -46,7 +47,7 @@ def main(home: Path, which: str) -> None:
         settings={
             "spark.local.dir": str(scratch),
             "spark.driver.extraJavaOptions": java,
-            "spark.sql.codegen.wholeStage": "false",
+            **INTERPRETED_PLANS,
         },
     )
     marks, checkpoint = str(home / "marks"), str(home / "checkpoint")
