@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
 from skyband.spark.axis import ArrivalAxis, PaneGrid, SequenceAxis, TimeAxis
 
 AXES = [TimeAxis("at", 0), SequenceAxis("at", 0), ArrivalAxis("at", 0)]
-HOUR = 3_600_000_000
 
 grids = st.integers(1, 10**13).flatmap(
     lambda slide: st.builds(
@@ -50,28 +47,26 @@ def test_only_a_drained_stream_has_ended(axis):
     assert not axis.ended(4_102_444_800_000)  # the year 2100
 
 
-def test_sql_and_python_agree(spark):
-    """Random grids over random positions, in one query."""
-    chance = random.Random(7)
-    all_grids = [
-        PaneGrid(25, 10, 3),
-        PaneGrid(30, 10),
-        PaneGrid(1, 1),
-        PaneGrid(HOUR, 60_000_000, 7),
-    ]
-    for _ in range(20):
-        slide = chance.choice([1, 7, 1000, HOUR, chance.randint(1, 10**12)])
-        size = slide * chance.randint(1, 9) + chance.choice([0, chance.randrange(slide)])
-        all_grids.append(PaneGrid(size, slide, chance.randint(-slide, slide)))
-    positions = [chance.randint(-(10**15), 10**16) for _ in range(200)] + list(range(-40, 40))
+@settings(max_examples=6, phases=[Phase.explicit, Phase.generate])  # each example is a query
+@given(
+    st.lists(grids, min_size=8, max_size=12),
+    st.lists(st.integers(-(10**15), 10**16), min_size=20, max_size=60),
+)
+@example(
+    [PaneGrid(25, 10, 3), PaneGrid(30, 10), PaneGrid(1, 1), PaneGrid(3_600_000_000, 60_000_000, 7)],
+    list(range(-40, 40)),
+)
+def test_sql_and_python_agree(spark, all_grids, positions):
     at = F.col("at")
     columns = []
     for i, grid in enumerate(all_grids):
         label, longer = grid.label_sql(at), grid.in_longer_pane_sql(at)
         pane = grid.pane_sql(label, longer)
+        step = F.shiftright(pane, 1)
         columns += [label.alias(f"label_{i}"), longer.alias(f"longer_{i}"), pane.alias(f"pane_{i}")]
         columns.append(grid.label_of_pane_sql(pane).alias(f"again_{i}"))
-        columns.append(grid.window_end_sql(F.shiftright(pane, 1)).alias(f"end_{i}"))
+        columns.append(grid.window_start_sql(step).alias(f"start_{i}"))
+        columns.append(grid.window_end_sql(step).alias(f"end_{i}"))
     rows = spark.createDataFrame([(p,) for p in positions], "at bigint").select("at", *columns)
     table = rows.toArrow().to_pydict()
     array = np.array(table["at"], np.int64)
@@ -80,6 +75,9 @@ def test_sql_and_python_agree(spark):
         assert table[f"longer_{i}"] == grid.in_longer_pane(array).tolist()
         assert table[f"pane_{i}"] == grid.pane(array).tolist()
         assert table[f"again_{i}"] == table[f"label_{i}"] == table[f"end_{i}"]
+        steps = [grid.step(pane) for pane in table[f"pane_{i}"]]
+        assert table[f"start_{i}"] == [grid.window_start(step) for step in steps]
+        assert table[f"end_{i}"] == [grid.window_end(step) for step in steps]
 
 
 def test_labels_survive_as_moments(spark):

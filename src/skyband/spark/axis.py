@@ -134,8 +134,12 @@ class PaneGrid(PaneLifetimes):
         """The same in SQL."""
         return window * F.lit(self.slide) + F.lit(self.offset)
 
+    def window_start(self, window: int) -> int:
+        """Where a window starts."""
+        return self.window_end(window) - self.size
+
     def window_start_sql(self, window: Column) -> Column:
-        """Where a window starts, in SQL."""
+        """The same in SQL."""
         return self.window_end_sql(window) - F.lit(self.size)
 
     def label_of_pane_sql(self, pane: Column) -> Column:
