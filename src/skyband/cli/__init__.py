@@ -62,7 +62,7 @@ def _fail(message: str) -> int:
 
 
 def _usage(error: Exception) -> int:
-    """Tell what the command line parser says, with the place where help is."""
+    """Print what the parser of the command line refuses, and where help is."""
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "skyband"
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
