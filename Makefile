@@ -26,8 +26,9 @@ lint: setup ## style, types, import direction
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-kernels: setup ## compile the kernels that tests load; does nothing if they are there
+kernels: setup ## compile what tests load: kernels, and the classes of Spark
 	$(BIN)/python -m tests.compiling
+	$(BIN)/python -m tests.java
 
 check: setup lint kernels ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any
 import hypothesis
 import pytest
 
+from tests.java import hasten_java
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # starting Spark takes seconds; what tests it asks for it
 os.environ.setdefault("SKYBAND_ENGINE", "local")
+
+hasten_java()
 
 hypothesis.settings.register_profile(
     "skyband", deadline=None, derandomize=bool(os.environ.get("CI"))
@@ -51,8 +55,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         log=home / "spark.log",
         settings={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
-            # Java that compiles in haste
-            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             **INTERPRETED_PLANS,
         },
     )

@@ -8,6 +8,7 @@ windows they still count as rows.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 
 
@@ -26,21 +27,33 @@ def ranks(score):
 
 def best(objects, k):
     """The k best (score, id) of (score, position, id) triples."""
-    order = sorted(objects, key=lambda o: (o[0], o[1], o[2]), reverse=True)
+    order = sorted(objects, reverse=True)
     return tuple((score, id) for score, _, id in order[:k])
+
+
+def ranking(objects):
+    """The objects that can be ranked, best first, and the rank of each object (None: no rank)."""
+    order = sorted((o for o in objects if ranks(o[0])), reverse=True)
+    rank_of = {o: rank for rank, o in enumerate(order)}
+    return order, [rank_of.get(o) for o in objects]
+
+
+def best_of(order, ranks_alive, k):
+    """The k best (score, id) of some objects of a ranking, given by their ranks in it."""
+    return tuple((order[rank][0], order[rank][2]) for rank in sorted(ranks_alive)[:k])
 
 
 def count_windows(scores, n, s, k, ids=None, full=False):
     """Every window over a sequence of scores, answered after every s arrivals."""
     ids = range(len(scores)) if ids is None else ids
-    objects = list(zip(scores, range(len(scores)), ids, strict=True))
+    order, rank = ranking(list(zip(scores, range(len(scores)), ids, strict=True)))
     answers = []
     for end in range(s, len(scores) + 1, s):
         if full and end < n:
             continue
         start = max(0, end - n)
-        alive = [o for o in objects[start:end] if ranks(o[0])]
-        answers.append(Answer(start, end, best(alive, k)))
+        alive = [r for r in rank[start:end] if r is not None]
+        answers.append(Answer(start, end, best_of(order, alive, k)))
     return answers
 
 
@@ -52,8 +65,11 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
         for score, time, id in zip(scores, times, ids, strict=True)
         if ranks(score) and time is not None
     ]
+    objects.sort(key=lambda o: o[1])
+    order, rank = ranking(objects)
+    clock = [time for _, time, _ in objects]
     ends = set()
-    for _, time, _ in objects:
+    for time in set(clock):
         end = offset + ((time - offset) // slide + 1) * slide
         while end - size <= time:
             ends.add(end)
@@ -61,8 +77,8 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
     answers = []
     for end in sorted(ends):
         if until is None or end <= until:
-            alive = [o for o in objects if end - size <= o[1] < end]
-            answers.append(Answer(end - size, end, best(alive, k)))
+            alive = rank[bisect_left(clock, end - size) : bisect_left(clock, end)]
+            answers.append(Answer(end - size, end, best_of(order, alive, k)))
     return answers
 
 

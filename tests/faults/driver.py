@@ -20,7 +20,7 @@ from tests.faults.trades import counted, start, timed
 
 def main(home, names):
     scratch = home / "scratch"
-    java = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
     spark = session(
         "local[2,4]",
         shuffle_partitions=1,

@@ -38,7 +38,7 @@ KILLS = [("before", "a batch was committed", 3), ("after", "state was written", 
 def main(home: Path, which: str) -> None:
     """One run, as far as it is let."""
     scratch = home / "scratch"
-    java = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    java = f"-Djava.io.tmpdir={scratch} -XX:-UsePerfData"
     spark = session(
         "local[2,4]",
         shuffle_partitions=1,

@@ -11,18 +11,13 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
 
-def hasty_environment(**more: str) -> dict[str, str]:
-    """The environment of a process whose Java compiles in haste, and so starts sooner."""
-    return {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC", **more}
-
-
 def run_script(file: Path, home: Path, *arguments: str) -> str:
     """Return what a file prints; it must succeed, and leave nothing where it was started."""
     started, temporary = home / "started here", home / "temporary"
     started.mkdir()
     temporary.mkdir()
     modules = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    environment = hasty_environment(PYTHONPATH=modules, TMPDIR=str(temporary))
+    environment = {**os.environ, "PYTHONPATH": modules, "TMPDIR": str(temporary)}
     command = [sys.executable, str(file), *arguments]
     done = subprocess.run(
         command, cwd=started, env=environment, capture_output=True, text=True, timeout=600

@@ -23,7 +23,6 @@ from pyspark.sql import SparkSession
 from skyband.cli.commands.run import Stop
 from tests.command_line import Runner, timed
 from tests.conftest import INTERPRETED_PLANS
-from tests.spark.scripts import hasty_environment
 
 pytestmark = pytest.mark.spark
 
@@ -343,7 +342,7 @@ def test_sigterm_stops_and_a_new_run_resumes(
     file = job(tmp_path, trigger={"every": "1 second"}, session=settings)
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "skyband.cli", "run", str(file)]
-    environment = hasty_environment(TMPDIR=str(tmp_path / "tmp"), PYTHONWARNINGS="error")
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "tmp"), "PYTHONWARNINGS": "error"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, env=environment, **pipes) as running:
         assert running.stderr is not None

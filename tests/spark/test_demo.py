@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from skyband.demo import trades
 from skyband.spark import top_k
-from tests.spark.scripts import hasty_environment
 
 SHORT = """
 import sys
@@ -37,7 +36,6 @@ def test_a_short_demonstration_writes_exact_answers(
         text=True,
         timeout=300,
         cwd=tmp_path,
-        env=hasty_environment(),
     )
     assert ran.returncode == 0, ran.stderr
     assert ran.stderr == ""

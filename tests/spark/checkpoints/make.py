@@ -218,10 +218,7 @@ def main(kinds: list[str]) -> None:
     """Make an archive of each kind, or of those that are named."""
     shutil.rmtree(HOME, ignore_errors=True)
     HOME.mkdir()
-    haste = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    spark = session(
-        "local[2,4]", shuffle_partitions=2, memory="1g", log=HOME / "spark.log", settings=haste
-    )
+    spark = session("local[2,4]", shuffle_partitions=2, memory="1g", log=HOME / "spark.log")
     for kind in kinds or KINDS:
         for number, part in enumerate(parts()[:-1]):
             write(HOME / kind / "rows", number, part)

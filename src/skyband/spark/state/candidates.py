@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -246,13 +248,15 @@ class Candidates:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        rows = self.rows
-        last = self.lifetimes.last(rows.pane)
-        order = np.lexsort((rows.place, -rows.pane, -rows.score))
-        assert (order == np.arange(len(rows))).all(), "1"
-        for i in range(len(rows)):
-            assert self.dominator_count[i] == (last[:i] >= last[i]).sum() < self.k, "2"
-        assert (last >= self.due).all(), "3"
+        rows, longer_lived = self.rows, list[int]()
+        columns = (-rows.score, -rows.pane, rows.place)
+        order = zip(*(column.tolist() for column in columns), strict=True)
+        assert all(before < after for before, after in pairwise(order)), "1"
+        lasts = self.lifetimes.last(rows.pane).tolist()
+        for last, count in zip(lasts, self.dominator_count.tolist(), strict=True):
+            assert count == len(longer_lived) - bisect_left(longer_lived, last) < self.k, "2"
+            insort(longer_lived, last)
+        assert not longer_lived or longer_lived[0] >= self.due, "3"
 
 
 def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:

@@ -159,16 +159,16 @@ class WindowProcessor(StatefulProcessor):
     def __init__(self, spec: StateSpec, width: int) -> None:
         self._spec = spec
         self._width = width  # of a key
+        self._layout = spec.layout
+        keys = (f"key_{i}" for i in range(width))
+        self._row = Row(*keys, *(field.name for field in spec.output))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state."""
         spec = self._spec
         self._handle = handle
-        self._names = spec.layout.names
-        self._state = handle.getValueState(spec.name, spec.layout)
+        self._state = handle.getValueState(spec.name, self._layout)
         self._store = PaneStore(handle, *spec.pane_store) if spec.pane_store else None
-        keys = (f"key_{i}" for i in range(self._width))
-        self._row = Row(*keys, *(field.name for field in spec.output))
 
     def handleInputRows(  # noqa: N802
         self, key: Any, rows: Iterator[Row], timerValues: Any
@@ -188,7 +188,7 @@ class WindowProcessor(StatefulProcessor):
         value = self._state.get()
         if value is None and not panes:
             return
-        fields = None if value is None else dict(zip(self._names, value, strict=True))
+        fields = None if value is None else dict(zip(self._layout.names, value, strict=True))
         if fields is not None:
             check_version(fields["version"])
         state = self._spec.open(key, fields, self._store)
@@ -201,7 +201,7 @@ class WindowProcessor(StatefulProcessor):
             self._state.clear()
             return
         saved = {"version": STATE_VERSION, "timer": alarm, **state.save()}
-        self._state.update(tuple(saved[name] for name in self._names))
+        self._state.update(tuple(saved[name] for name in self._layout.names))
 
     def _move_timer(self, timer: int, alarm: int, fired: int | None) -> None:
         """Hold one timer, at ``alarm``, instead of ``timer``; Spark removes the one that fired."""
