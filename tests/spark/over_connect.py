@@ -7,6 +7,7 @@ such a server, on the same one.
 from __future__ import annotations
 
 import math
+import os
 import runpy
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, quarantined, session, top_k, top_k_incomplete
 from skyband.spark.jobs.progress import batch_of
 from tests import oracle
+from tests.conftest import INTERPRETED_PLANS
 from tests.oracle_incomplete import time_incomplete
 from tests.oracle_totals import time_totals
 from tests.spark import samples
@@ -52,6 +54,8 @@ COUNTED = TIMED | {"k": 3, "window": 12, "slide": 5, "partition_by": None}
 
 
 def main(home: Path) -> None:
+    plans = (f"-D{name}={value}" for name, value in INTERPRETED_PLANS.items())
+    os.environ["SPARK_SUBMIT_OPTS"] = " ".join([os.environ["SPARK_SUBMIT_OPTS"], *plans])
     with connect.server(home) as address:
         with session(address, shuffle_partitions=2) as spark:
             compare(spark, home)
