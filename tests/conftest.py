@@ -34,6 +34,10 @@ INTERPRETED_PLANS = {
 }
 """Tests are many small queries, each run once: compiling Java code for each costs more."""
 
+FILE_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+
 
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     """Mark what uses the Spark session, so that ``make check`` can do without it."""
@@ -55,6 +59,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         log=home / "spark.log",
         settings={
             "spark.sql.warehouse.dir": str(home / "warehouse"),
+            # the default starts a process for each file that it looks at
+            "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
             **INTERPRETED_PLANS,
         },
     )
