@@ -19,7 +19,7 @@ from skyband.errors import SnapshotError
 from skyband.windows import CountWindow, TimeWindow, Window
 
 MAGIC = b"SKYBAND\x00"
-VERSION = 4
+VERSION = 3
 _PREFIX = struct.Struct("<8sIQ")
 Saved = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What a part of a monitor gives to a snapshot: plain values, and arrays by name."""
