@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test faults kernels lint bench docs clean
+.PHONY: help setup demo check test faults kernels classes lint bench docs clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
@@ -26,17 +26,19 @@ lint: setup ## style, types, import direction
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-kernels: setup ## compile what tests load: kernels, and the classes of Spark
+kernels: setup ## compile the kernels that tests load; does nothing if they are there
 	$(BIN)/python -m tests.compiling
+
+classes: setup ## archive the classes of Spark, so that it starts sooner in tests
 	$(BIN)/python -m tests.java
 
 check: setup lint kernels ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
-faults: setup kernels ## kill drivers at every point, damage checkpoints, lose workers
+faults: setup kernels classes ## kill drivers at every point, damage checkpoints, lose workers
 	SKYBAND_KILLS=4 $(BIN)/python -m pytest -q tests/faults
 
-test: setup lint kernels ## everything: lint, the suite compiled, the kernels interpreted
+test: setup lint kernels classes ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -34,7 +35,7 @@ def class_archive() -> Path:
 def hasten_java() -> None:
     """Let every Java that this process and its children start for Spark start soon."""
     options = [HASTE]
-    if class_archive().exists():
+    if shutil.which("java") and class_archive().exists():
         options.append(f"-XX:SharedArchiveFile={class_archive()} -Xlog:cds*=off")
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
 
