@@ -70,10 +70,10 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
     clock = [time for _, time, _ in objects]
     ends = set()
     for time in set(clock):
-        end = offset + ((time - offset) // slide + 1) * slide
-        while end - size <= time:
-            ends.add(end)
-            end += slide
+        start = time - (time - offset) % slide  # the last window that holds it
+        while start + size > time:
+            ends.add(start + size)
+            start -= slide
     answers = []
     for end in sorted(ends):
         if until is None or end <= until:

@@ -57,10 +57,10 @@ def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", of
     known.sort(key=lambda row: (row[3], *row[:3]))  # sums are rounded alike in any order of arrival
     ends = set()
     for *_, time in known:
-        end = offset + ((time - offset) // slide + 1) * slide
-        while end - size <= time:
-            ends.add(end)
-            end += slide
+        start = time - (time - offset) % slide  # the last window that holds it
+        while start + size > time:
+            ends.add(start + size)
+            start -= slide
     return [
         Answer(
             end - size,

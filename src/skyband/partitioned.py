@@ -23,7 +23,7 @@ from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import Monitor
-from skyband.windows import CountWindow, Panes, TimeWindow
+from skyband.windows import CountWindow, Panes, TimeWindow, over_ticks
 
 _LONGEST = 1 << 60  # a line is left for a new one before its times pass this
 _BATCH = 32_768  # rows per push into the monitor: small enough that its waiting rows stay few
@@ -227,12 +227,11 @@ class _Line:
         window = query.window
         self.query = query
         self.counted = isinstance(window, CountWindow)
-        self.offset = window.offset if isinstance(window, TimeWindow) else 0
-        flat = TimeWindow(window.size, window.slide, self.offset, "tick")
+        flat = over_ticks(window.size, window.slide, window.end_offset)
         wait = 0
         if isinstance(window, CountWindow) and window.full:
             wait = -(-window.size // window.slide) - 1
-        panes = Panes(window.size, window.slide, self.offset)
+        panes = Panes(window.size, window.slide, window.end_offset)
         self.stretches = _Stretches(panes, query.emit == "changes", wait)
         self.monitor = kind(replace(query, window=flat), algorithm, steps=self.stretches)
 

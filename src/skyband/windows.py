@@ -36,6 +36,11 @@ class CountWindow:
                 f"use a slide of {self.size} for windows that do not overlap",
             )
 
+    @property
+    def end_offset(self) -> int:
+        """Where windows end, from a multiple of the slide: they are counted from the first row."""
+        return 0
+
     def __str__(self) -> str:
         wait = ", once full" if self.full else ""
         return f"the last {self.size:,} objects, every {self.slide:,}{wait}"
@@ -43,7 +48,9 @@ class CountWindow:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Half open windows ``[end - size, end)``, ends at ``offset`` plus multiples of ``slide``.
+    """Half open windows ``[start, start + size)``, starts at ``offset`` plus multiples of ``slide``.
+
+    Spark, Flink and Beam align windows in the same way.
 
     ``unit`` is ``"us"`` (sizes are microseconds, times are timestamps) or ``"tick"`` (sizes and
     times are plain integers of the caller's own unit).
@@ -66,6 +73,11 @@ class TimeWindow:
             )
         if self.unit not in ("us", "tick"):
             raise QueryError(f"unit is {self.unit!r}", "'us' or 'tick'", "leave the unit out")
+
+    @property
+    def end_offset(self) -> int:
+        """Where windows end, from a multiple of the slide."""
+        return self.offset + self.size % self.slide
 
     def _spoken(self, amount: int) -> str:
         return spoken(amount) if self.unit == "us" else f"{amount:,} ticks"
@@ -134,6 +146,11 @@ def last(
         _amount(offset, "offset"),
         "tick" if ticks else "us",
     )
+
+
+def over_ticks(size: int, slide: int, end_offset: int = 0) -> TimeWindow:
+    """Windows over whole numbers that end at ``end_offset`` plus multiples of the slide."""
+    return TimeWindow(size, slide, end_offset - size % slide, "tick")
 
 
 @dataclass(frozen=True)

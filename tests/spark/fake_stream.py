@@ -31,7 +31,7 @@ DOMINATOR_COUNTS = 4  # where the state holds the dominator count of each candid
 class Stream:
     """A query, rows (key, score, at, id) as they arrive, and what happens to each batch.
 
-    ``cuts`` are where batches begin. ``idle``, ``restart`` and ``fail`` hold a choice per batch, in
+    Windows end at ``offset`` plus multiples of the slide. ``cuts`` are where batches begin. ``idle``, ``restart`` and ``fail`` hold a choice per batch, in
     turn: wait until nothing is left to do, begin with a new processor, try in vain first.
     """
 
@@ -54,6 +54,11 @@ class Stream:
     @property
     def counted(self):
         return self.per_ms == 1
+
+    @property
+    def start_offset(self):
+        """Where windows start, from a multiple of the slide."""
+        return self.offset - self.size % self.slide
 
     def label(self, at):
         return at - (at - self.offset) % self.slide + self.slide
@@ -298,7 +303,7 @@ def check(stream, spec=WatchedSpec, processor=WindowProcessor):
         # a drained stream answers all windows of time, but of rows only those that are complete
         until = max(before, max(times) + 1) if s.counted and s.drain else watermark
         expected = time_windows(
-            scores, times, s.size, s.slide, s.k, offset=s.offset, ids=ids, until=until
+            scores, times, s.size, s.slide, s.k, offset=s.start_offset, ids=ids, until=until
         )
         expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.first_full_window]
         if s.changes:

@@ -98,7 +98,7 @@ def expected_answers(s, rows, watermark, before):
     points = [point_of(score, id) if ranks(score) else None for score, _, id in ordered]
     times = [at for _, at, _ in ordered]
     until = max(before, max(times) + 1) if s.counted and s.drain else watermark
-    windows = time_dominating(points, times, s.size, s.slide, s.k, s.offset)
+    windows = time_dominating(points, times, s.size, s.slide, s.k, s.start_offset)
     return [
         Answer(
             window.start, window.end, tuple((score, ordered[at][2]) for score, at in window.rows)
@@ -150,7 +150,7 @@ def test_keys_answer_any_stream_exactly(block):
         s = any_stream(seed)
         if s.counted:
             continue
-        window = TimeWindow(s.size, s.slide, s.offset, "tick")
+        window = TimeWindow(s.size, s.slide, s.start_offset, "tick")
         dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
         query = TopKDominating(s.k, dimensions, window, "changes" if s.changes else "all")
         spec = PointsSpec(("key",), s.axis, s.grid, query, "auto", TYPES)

@@ -97,7 +97,7 @@ def by_key() -> list[tuple[Any, make.Rows]]:
 
 def windows(rows: make.Rows, size: int) -> list[Any]:
     return oracle.time_windows(
-        column("price", rows), column("ts", rows), size, SLIDE, 3, 0, column("id", rows)
+        column("price", rows), column("ts", rows), size, SLIDE, 3, -(size % SLIDE), column("id", rows)
     )
 
 
@@ -138,7 +138,7 @@ def dominating(rows: make.Rows, size: int, key: str | None = None) -> list[Resul
         else (row["price"], -row["amount"])
         for row in rows
     ]
-    answers = oracle.time_dominating(points, column("ts", rows), size, SLIDE, 3)
+    answers = oracle.time_dominating(points, column("ts", rows), size, SLIDE, 3, -(size % SLIDE))
     ids = column("id", rows)  # which ascend, as places do
     named = [
         oracle.Answer(

@@ -25,7 +25,7 @@ def test_a_key_is_ranked_as_long_as_its_rows_are_among_the_last(spark: SparkSess
     for key in "abc":
         positions = [i for i, other in enumerate(keys) if other == key]
         for window in time_windows(
-            [scores[i] for i in positions], positions, 25, 10, 2, 0, positions, len(keys)
+            [scores[i] for i in positions], positions, 25, 10, 2, -5, positions, len(keys)
         ):
             expected += [
                 (key, window.end, rank, score, id)

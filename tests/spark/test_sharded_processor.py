@@ -113,7 +113,7 @@ def expected_answers(s, query, aggregation, key, watermark):
     repeats = "sum" if query.most > 1 else "max"
     low = query.low.tolist()
     answers = time_incomplete(
-        rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.offset
+        rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.start_offset
     )
     return [
         answer

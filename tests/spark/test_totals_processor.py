@@ -60,7 +60,7 @@ def place_of(key):
 
 def spec_of(s, by, whole, shards):
     types = (LongType(),) if whole else (IntegerType(), StringType())
-    window = TimeWindow(s.size, s.slide, s.offset, "tick")
+    window = TimeWindow(s.size, s.slide, s.start_offset, "tick")
     return TotalsSpec(
         ("shard",),
         s.axis,
@@ -123,7 +123,7 @@ def expected_answers(s, admitted, by, whole, until):
         s.slide,
         by,
         s.k,
-        s.offset,
+        s.start_offset,
     )
     return [window for window in windows if window.end <= until], keys
 

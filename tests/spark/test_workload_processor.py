@@ -208,7 +208,7 @@ def expected_answers(job, histories, drained):
                 window.size,
                 window.slide,
                 query.k,
-                getattr(window, "offset", 0),
+                window.end_offset - window.size % window.slide,
                 [id for _, _, _, id in key_rows],
                 until,
             )

@@ -37,8 +37,8 @@ class Inlet:
         self.watermark = Watermark(
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
-        offset = window.offset if isinstance(window, TimeWindow) else 0
-        self.waiting = Waiting(Panes(window.size, window.slide, offset), pruned_to, ties)
+        panes = Panes(window.size, window.slide, window.end_offset)
+        self.waiting = Waiting(panes, pruned_to, ties)
 
     def begin_at(self, arrived: int) -> None:
         """Begin as if so many rows had arrived."""

@@ -58,7 +58,7 @@ def top_k(
                            stream rows from before 1970 are late
       ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
                            without it a count window holds the last rows of its key by ``time``
-      ``offset``           shifts the window ends
+      ``offset``           shifts the window starts
       ``key``              columns: rows with equal ones are added up (windows of time only)
       ``partition_by``     columns: one ranking per combination
       ``id``               columns that tell rows of equal score and time apart, larger first;

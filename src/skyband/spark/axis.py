@@ -77,8 +77,7 @@ class PaneGrid(PaneLifetimes):
     @classmethod
     def of(cls, window: Window) -> PaneGrid:
         """The grid of a query's windows; their kind says which, see :data:`GRIDS`."""
-        offset = window.offset if isinstance(window, TimeWindow) else 0
-        return GRIDS[type(window)](window.size, window.slide, offset)
+        return GRIDS[type(window)](window.size, window.slide, window.end_offset)
 
     @property
     def first_full_window(self) -> int:

@@ -227,7 +227,7 @@ def _by_shards(rows: DataFrame, ranking: FileRanking) -> DataFrame:
             time="at",
             window=f"{window.size} microseconds",
             slide=f"{window.slide} microseconds",
-            offset=f"{getattr(window, 'offset', 0)} microseconds",
+            offset=f"{window.end_offset - window.size % window.slide} microseconds",
             skew=None,
         )
         end = F.unix_micros("window.end")

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from skyband.topk.estimates import candidates_of_rows
+from skyband.windows import Window
 from skyband.workload.queries import Workload
 
 
@@ -38,7 +39,7 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
     """
     queries = list(workload.queries.values())
     starts = {(query.window.slide, _phase(query.window)) for query in queries}
-    ends = {(query.window.slide, getattr(query.window, "offset", 0)) for query in queries}
+    ends = {(query.window.slide, query.window.end_offset) for query in queries}
     longest = max(query.window.size for query in queries)
     windows = sum(-(-query.window.size // query.window.slide) for query in queries)
     alone = sum(candidates_of_rows(query.k, query.window.size * rate) for query in queries)
@@ -53,10 +54,9 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
     )
 
 
-def _phase(window: object) -> int:
+def _phase(window: Window) -> int:
     """Where in a slide the windows start."""
-    size, slide = getattr(window, "size", 0), getattr(window, "slide", 1)
-    return (getattr(window, "offset", 0) - size) % slide
+    return (window.end_offset - window.size) % window.slide
 
 
 def _together(workload: Workload, rate: float) -> float:

@@ -105,8 +105,8 @@ class WorkloadMonitor:
         if not windows or self._counted or len(self.scores) > 1:
             self._inlet.prune_to(self._inlet.waiting.panes, None)
             return
-        first = getattr(windows[0], "offset", 0)
-        lengths = [n for w in windows for n in (w.size, w.slide, getattr(w, "offset", 0) - first)]
+        first = windows[0].end_offset
+        lengths = [n for w in windows for n in (w.size, w.slide, w.end_offset - first)]
         cell = math.gcd(*lengths)
         k = max(query.k for query in self.queries.values())
         self._inlet.prune_to(Panes(cell, cell, first), k)

@@ -104,7 +104,7 @@ class Schedule:
     def add(self, number: int, query: TopK, complete_from: int | None = None) -> None:
         """Take in a query; with ``complete_from`` only its windows that start there or later."""
         window, k = query.window, query.k
-        offset = getattr(window, "offset", 0) % window.slide
+        offset = window.end_offset % window.slide
         opened = _BEFORE_ALL
         if isinstance(window, CountWindow):
             opened = -(-window.size // window.slide) - 1 if window.full else 0

@@ -59,6 +59,7 @@ DDL = (
     "camera string, plate string, speed double"
 )
 TIMES: dict[str, Any] = {"time": "ts", "slide": "4 seconds", "delay": "5 seconds"}
+UNEVEN = TIMES | {"offset": "-3 seconds"}  # windows of eleven seconds that end at slides
 RANKED: dict[str, Any] = {"k": 3, "by": "price", "id": "id", "keep": ["id", "name", "ts"]}
 CAMERAS = ("north", "south")
 OBJECTS: dict[str, Any] = {"streams": CAMERAS, "stream": "camera", "value": "speed", "k": 3}
@@ -66,7 +67,7 @@ DIMENSIONS = [("price", "min"), ("amount", "max")]
 WORKLOAD = Workload(
     {
         "wide": TopK(k=4, window=last(time="12 seconds", slide="4 seconds")),
-        "uneven": TopK(k=2, window=last(time="7 seconds", slide="3 seconds", offset="1 second")),
+        "uneven": TopK(k=2, window=last(time="7 seconds", slide="3 seconds", offset="0 seconds")),
     },
     {"wide": "price", "uneven": "-amount"},
 )
@@ -147,11 +148,11 @@ def _workload(df: DataFrame, checkpoint: str, marks: str) -> DataFrame:
 
 KINDS: dict[str, Leaders] = {
     "top_k": _ranked(window="12 seconds", partition_by="sector", **TIMES),
-    "changes": _ranked(window="11 seconds", emit="changes", **TIMES),
+    "changes": _ranked(window="11 seconds", emit="changes", **UNEVEN),
     "sequence": _ranked(sequence="seq", window=17, slide=5, delay=5),
     "arrival": _ranked(time="ts", window=8, slide=3, delay="5 seconds", partition_by="sector", k=2),
     "workload": _workload,
-    "dominating": _dominating(window="11 seconds", shards=2),
+    "dominating": _dominating(window="11 seconds", shards=2, **UNEVEN),
     "dominating_by_key": _dominating(window="12 seconds", partition_by="sector"),
     "incomplete": _incomplete(id="plate", shards=2),
     "incomplete_changes": _incomplete(id="id", shards=1, emit="changes"),

@@ -162,8 +162,8 @@ class Stage:
     def _count_steps(self, key: Ints, place: Ints) -> None:
         if not len(key):
             return
-        offset = self.window.offset if isinstance(self.window, TimeWindow) else 0
-        step = Panes(self.window.size, self.window.slide, offset).first_windows(place)
+        window = self.window
+        step = Panes(window.size, window.slide, window.end_offset).first_windows(place)
         fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
         self.steps += int(np.count_nonzero(fresh))
         self.steps += (int(key[0]), int(step[0])) != self._step

@@ -230,6 +230,8 @@ def _shown(query: dict[str, Any], name: str) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value)) or "none"
     if name in _DURATIONS and query.get("windows") == "time":
+        if name == "offset":  # of ends; people write where windows start
+            value -= query["window"] % query["slide"]
         return spoken(value)
     if name == "delay" and query.get("windows") == "arrival":
         return spoken(value)

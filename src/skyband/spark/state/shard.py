@@ -44,7 +44,7 @@ from skyband.spark.state.processor import (
     answer_rows,
     array_field,
 )
-from skyband.windows import TimeWindow
+from skyband.windows import TimeWindow, over_ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -98,7 +98,7 @@ def synthetic_times(size: int, slide: int) -> TimeWindow:
     2.5 3.0
     """
     rest = SLIDE // 2 if size % slide else 0
-    return TimeWindow(size // slide * SLIDE + rest, SLIDE, 0, "tick")
+    return over_ticks(size // slide * SLIDE + rest, SLIDE)
 
 
 class ShardPane(NamedTuple):

@@ -73,8 +73,8 @@ class Boundaries:
     def of(cls, windows: Iterable[Window]) -> Boundaries:
         """The boundaries of some windows."""
         windows = list(windows)
-        ends = _fewest(Progression.through(_offset(w), w.slide) for w in windows)
-        starts = (Progression.through(_offset(w) - w.size, w.slide) for w in windows)
+        ends = _fewest(Progression.through(w.end_offset, w.slide) for w in windows)
+        starts = (Progression.through(w.end_offset - w.size, w.slide) for w in windows)
         every = _fewest([*ends, *starts])
         grid = _grid(windows)
         few = 1 < len(every) <= _MOST
@@ -191,10 +191,6 @@ def _one_of(columns: list[Column], choose: Callable[..., Column]) -> Column:
     return columns[0] if len(columns) == 1 else choose(*columns)
 
 
-def _offset(window: Window) -> int:
-    return int(getattr(window, "offset", 0))
-
-
 def _fewest(progressions: Iterable[Progression]) -> tuple[Progression, ...]:
     """Without those whose positions are all among another's."""
     fewest: list[Progression] = []
@@ -206,8 +202,8 @@ def _fewest(progressions: Iterable[Progression]) -> tuple[Progression, ...]:
 
 def _grid(windows: Sequence[Window]) -> Progression:
     """The coarsest progression that holds all boundaries."""
-    first = _offset(windows[0])
-    lengths = (part for w in windows for part in (w.slide, w.size, _offset(w) - first))
+    first = windows[0].end_offset
+    lengths = (part for w in windows for part in (w.slide, w.size, w.end_offset - first))
     return Progression.through(first, gcd(*lengths))
 
 

@@ -17,7 +17,7 @@ from typing_extensions import override
 from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import PANE, Boundaries, Era, placed_in_panes
 from skyband.spark.files import ANSWERS, Batches, FileRanking, best_of_panes, nonnull_array, windows
-from skyband.windows import CountWindow, TimeWindow
+from skyband.windows import CountWindow, over_ticks
 from skyband.workload.queries import Workload
 from skyband.workload.results import RankedByQuery
 
@@ -90,5 +90,5 @@ def _over_places(query: TopK) -> TopK:
     """The same query over plain whole numbers."""
     window = query.window
     if isinstance(window, CountWindow):
-        return replace(query, window=TimeWindow(window.size, window.slide, 0, "tick"))
+        return replace(query, window=over_ticks(window.size, window.slide))
     return replace(query, window=replace(window, unit="tick"))

@@ -22,16 +22,17 @@ from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import Boundaries, Era
 from skyband.spark.jobs import checkpoint as manifest
 from skyband.spark.options import plain_path
+from skyband.windows import CountWindow
 from skyband.workload.queries import Workload
 
 _DEFINES = 6  # of the values of a plain query; behind them is where its windows are complete
 
 
 def plain_query(query: TopK, by: str) -> list[Any]:
-    """A query as values that JSON knows: k, window, slide, offset, full, score."""
+    """A query as values that JSON knows: k, window, slide, offset of ends, full, score."""
     window = query.window
-    offset, full = getattr(window, "offset", 0), getattr(window, "full", False)
-    return [query.k, window.size, window.slide, offset, full, by]
+    full = isinstance(window, CountWindow) and window.full
+    return [query.k, window.size, window.slide, window.end_offset, full, by]
 
 
 def packed(value: Any) -> str:
@@ -137,7 +138,7 @@ def revised(
         if was is not None and was[:_DEFINES] != now[:_DEFINES]:
             raise QueryError(
                 f"query {name!r} of checkpoint {checkpoint} was {was[:_DEFINES]} and is now "
-                f"{now[:_DEFINES]} (k, window, slide, offset, full, score)",
+                f"{now[:_DEFINES]} (k, window, slide, offset of ends, full, score)",
                 "the query that it was: a job may add queries and remove them",
                 "give the new query a name of its own",
             )
