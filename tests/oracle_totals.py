@@ -13,12 +13,12 @@ from fractions import Fraction
 from tests.oracle import Answer, best, ranks, time_windows
 
 
-def exact_sum(values):
-    """The sum, rounded once; None if it is not a number."""
+def exact_sum(values, count=1):
+    """The sum divided by a count, rounded once; None if it is not a number."""
     infinite = {value for value in values if math.isinf(value)}
     if infinite:
         return infinite.pop() if len(infinite) == 1 else None
-    exact = sum(map(Fraction, values))
+    exact = sum(map(Fraction, values), Fraction(0)) / count
     try:
         return float(exact)
     except OverflowError:
@@ -31,10 +31,7 @@ def total(by, values):
         return float(len(values))
     if by in ("max", "min"):
         return {"max": max, "min": min}[by](values)
-    result = exact_sum(values)
-    if by == "mean" and result is not None:
-        result /= len(values)
-    return result
+    return exact_sum(values, len(values) if by == "mean" else 1)
 
 
 def best_keys(rows, by, k):

@@ -8,11 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skyband.totals.exact import (
     NO_PLACES,
+    SPARE,
     add,
     add_sum,
     fits,
@@ -56,9 +57,9 @@ def limbs_of(values):
     return added(values, origin, size), origin
 
 
-def value_of(limbs, origin):
-    scratch = np.zeros(len(limbs), np.int64)
-    return callable_kernel(rounded)(limbs, 0, len(limbs), origin, scratch)
+def value_of(limbs, origin, count=1):
+    scratch = np.zeros(len(limbs) + SPARE, np.int64)
+    return callable_kernel(rounded)(limbs, 0, len(limbs), origin, count, scratch)
 
 
 def whole_of(limbs):
@@ -74,6 +75,17 @@ def test_a_sum_is_rounded_once(values):
     limbs, origin = limbs_of(values)
     assert value_of(limbs, origin) == exact_sum(values)
     assert whole_of(limbs) * Fraction(2) ** (origin - 1074) == sum(map(Fraction, values))
+
+
+@given(values=VALUES, count=st.one_of(st.integers(2, 9), st.integers(2, 2**53)))
+@example(values=[0.1, 0.1, 0.1], count=3)
+@example(values=[2.0**-1074], count=2)
+@example(values=[2.0**-1074, 2.0**-1073], count=2)
+@example(values=[2.0**-1022], count=3)
+@example(values=[1.7e308] * 3, count=3)
+def test_a_mean_is_rounded_once(values, count):
+    limbs, origin = limbs_of(values)
+    assert value_of(limbs, origin, count) == exact_sum(values, count)
 
 
 @given(values=VALUES)
@@ -113,7 +125,7 @@ def test_what_is_surely_below_a_threshold_is_below_it_rounded(values, threshold,
     elif 1e-290 < abs(threshold) < 1e290 and len(limbs) == 2:
         assert total > threshold - (abs(threshold) + 1.0) * 1e-6
     if callable_kernel(is_surely_below)(limbs, 0, len(limbs), limit * rows):
-        assert total / rows < threshold
+        assert exact_sum(values, rows) < threshold
 
 
 @pytest.mark.parametrize("seed", range(20))

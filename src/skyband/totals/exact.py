@@ -23,6 +23,9 @@ from skyband.order import Ints
 NO_PLACES = (1 << 11, -1)
 """The lowest and the highest place of no numbers."""
 
+SPARE = 2
+"""Limbs, of zeros, that a sum is given before it is divided."""
+
 _BITS = 62
 _LIMB = (1 << _BITS) - 1
 _MANTISSA = (1 << 52) - 1
@@ -136,49 +139,83 @@ def add_sum(sums: Ints, at: int, others: Ints, other: int, limbs: int, sign: int
 
 
 @lean
-def rounded(sums: Ints, at: int, limbs: int, origin: int, scratch: Ints) -> float:
-    """The float64 nearest to a sum, of two the even one. O(limbs).
+def rounded(sums: Ints, at: int, limbs: int, origin: int, count: int, scratch: Ints) -> float:
+    """The float64 nearest to a sum divided by a count, of two the even one. O(limbs).
 
-    ``scratch`` has room for the limbs.
+    The quotient of whole numbers has enough bits to be rounded once: a sum is given two limbs more,
+    if it is divided. ``scratch`` has room for them, and for those of the sum.
     """
+    spare = 0 if count == 1 else SPARE
     negative = sums[at + limbs - 1] < 0
     sign = -1 if negative else 1
     carry = 0
+    for i in range(spare):
+        scratch[i] = 0
     for i in range(limbs):
         limb = sign * sums[at + i] + carry
-        scratch[i] = limb & _LIMB
+        scratch[spare + i] = limb & _LIMB
         carry = limb >> _BITS
-    top = limbs - 1
+    top = spare + limbs - 1
     while top >= 0 and scratch[top] == 0:
         top -= 1
     if top < 0:
         return 0.0
-    # 55 bits from the highest one on: 53 to keep, one for the half, one for all that follows
-    bits = scratch[top]
-    width = _width(bits)
     rest = 0
+    if count > 1:
+        rest = _divide(scratch, top, count)
+        while scratch[top] == 0:
+            top -= 1
+    return sign * _nearest(scratch, top, origin - spare * _BITS, rest)
+
+
+@lean
+def _divide(limbs: Ints, top: int, count: int) -> int:
+    """Divide a number above zero, in place; returns the remainder. O(limbs)."""
+    most = _BITS - _width(count)  # bits that can follow a remainder
+    rest = 0
+    for i in range(top, -1, -1):
+        limb, quotient, left = limbs[i], 0, _BITS
+        while left > 0:
+            bits = min(most, left)
+            left -= bits
+            part = (rest << bits) | ((limb >> left) & ((1 << bits) - 1))
+            digit = part // count
+            rest = part - digit * count
+            quotient = (quotient << bits) | digit
+        limbs[i] = quotient
+    return rest
+
+
+@lean
+def _nearest(limbs: Ints, top: int, origin: int, rest: int) -> float:
+    """The float64 nearest to a number above zero; ``rest`` says whether a bit more is left."""
+    # 55 bits from the highest one on: 53 to keep, one for the half, one for all that follows
+    bits = limbs[top]
+    width = _width(bits)
     below = top - 1
     if width > 55:
-        rest = bits & ((1 << (width - 55)) - 1)
+        rest |= bits & ((1 << (width - 55)) - 1)
         bits >>= width - 55
     elif width < 55:
         bits <<= 55 - width
         if below >= 0:
-            bits |= scratch[below] >> (_BITS - 55 + width)
-            rest = scratch[below] & (_LIMB >> (55 - width))
+            bits |= limbs[below] >> (_BITS - 55 + width)
+            rest |= limbs[below] & (_LIMB >> (55 - width))
             below -= 1
     while below >= 0:
-        rest |= scratch[below]
+        rest |= limbs[below]
         below -= 1
     if rest != 0:
         bits |= 1
-    mantissa, half = bits >> 2, bits & 3
-    if half == 3 or (half == 2 and mantissa & 1 == 1):
-        mantissa += 1
     exponent = origin + top * _BITS + width - 53 - 1074
+    cut = 2 + min(max(-1074 - exponent, 0), 55)  # numbers near zero have fewer bits
+    exponent = max(exponent, -1074)
+    mantissa, tail, half = bits >> cut, bits & ((1 << cut) - 1), 1 << (cut - 1)
+    if tail > half or (tail == half and mantissa & 1 == 1):
+        mantissa += 1
     if exponent > 971 or (exponent == 971 and mantissa == 1 << 53):
-        return sign * math.inf
-    return sign * math.ldexp(float(mantissa), int(exponent))
+        return math.inf
+    return math.ldexp(float(mantissa), int(exponent))
 
 
 @lean

@@ -419,5 +419,5 @@ def _total(totals: Ints, row: int, values: Floats, now: Any, scratch: Ints) -> f
         if infinite < _NEGATIVE:
             return np.inf
         return -np.inf if infinite & (_NEGATIVE - 1) == 0 else np.nan
-    total = rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, scratch)
-    return total / rows if now.aggregate == MEANS else total
+    count = rows if now.aggregate == MEANS else 1
+    return rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, count, scratch)

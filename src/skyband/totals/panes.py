@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
@@ -26,6 +28,7 @@ from skyband.totals.state import (
     SEEN,
     SUMS,
     State,
+    new_scratch,
     new_state,
     sum_width,
     total_width,
@@ -96,6 +99,12 @@ class PaneTotals(Algorithm):
             self.state = with_more_entries(self.state)
         else:
             self.state = with_fresh_slots(self.state)
+
+    @override
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().restored(header, arrays)
+        # snapshots of earlier versions have less room to divide a sum in
+        self.state = self.state._replace(scratch=new_scratch(int(self.state.now[0].limbs)))
 
     @override
     def kept(self) -> Ints:

@@ -24,10 +24,10 @@ class TopKTotals:
     Totals depend on the rows of the window alone, not on batches, on their order or on what came
     and went before. A sum is the exact sum of the float64 values, rounded once; so sums of whole
     numbers are exact up to 2**53, and large values that cancel leave the small ones whole. A mean
-    is that sum divided by the count. Beyond the largest float64 a sum is infinite. Infinite values
-    make a sum infinite while they are in the window; a key with both infinities has no sum and is
-    not ranked. NULL and NaN values are left out of every total and counted; ``"count"`` counts the
-    other rows, or all rows if no values are pushed.
+    is the exact sum divided by the count, rounded once as well. Beyond the largest float64 a sum is
+    infinite. Infinite values make a sum infinite while they are in the window; a key with both
+    infinities has no sum and is not ranked. NULL and NaN values are left out of every total and
+    counted; ``"count"`` counts the other rows, or all rows if no values are pushed.
 
     ``emit="changes"`` reports keys that entered, left or moved since the window before; a total
     that changes without changing ranks is not reported.

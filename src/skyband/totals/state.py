@@ -9,7 +9,7 @@ import numpy as np
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
-from skyband.totals.exact import NO_PLACES, layout, relaid
+from skyband.totals.exact import NO_PLACES, SPARE, layout, relaid
 from skyband.totals.key_ranking import OUT, KeyRanking, key_ranking, moved_ranking
 from skyband.totals.slots import Slots, slots_with
 
@@ -110,6 +110,11 @@ class State(NamedTuple):
     now: Record
 
 
+def new_scratch(limbs: int) -> Ints:
+    """Room to round a sum of so many limbs, and to divide it."""
+    return np.zeros(limbs + SPARE, np.int64)
+
+
 def sum_width(aggregate: int, limbs: int) -> int:
     """Numbers in a sum."""
     return LIMB + limbs if aggregate in (SUMS, MEANS) else 1
@@ -145,7 +150,7 @@ def new_state(k: int, aggregate: int, sign: int) -> State:
         _totals(room, total_width(aggregate, limbs)),
         np.zeros(room + 1, np.int64),
         key_ranking(room),
-        np.zeros(limbs, np.int64),
+        new_scratch(limbs),
         counters(),
         now,
     )
@@ -255,5 +260,5 @@ def with_limbs(state: State) -> State:
         pane=state.pane._replace(sums=moved(state.pane.sums, PANE_SUM + LIMB)),
         entries=state.entries._replace(sums=moved(state.entries.sums, LIMB)),
         totals=moved(state.totals, TOTAL + LIMB),
-        scratch=np.zeros(limbs, np.int64),
+        scratch=new_scratch(limbs),
     )
