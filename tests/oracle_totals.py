@@ -14,7 +14,12 @@ from tests.oracle import Answer, best, ranks, time_windows
 
 
 def exact_sum(values, count=1):
-    """The sum divided by a count, rounded once; None if it is not a number."""
+    """The sum divided by a count, rounded once; None if it is not a number.
+
+    A sum of whole numbers is one.
+    """
+    if count == 1 and all(isinstance(value, int) for value in values):
+        return sum(values)
     infinite = {value for value in values if math.isinf(value)}
     if infinite:
         return infinite.pop() if len(infinite) == 1 else None

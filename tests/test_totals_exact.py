@@ -57,9 +57,9 @@ def limbs_of(values):
     return added(values, origin, size), origin
 
 
-def value_of(limbs, origin, count=1):
+def value_of(limbs, origin, count=1, unit=1):
     scratch = np.zeros(len(limbs) + SPARE, np.int64)
-    return callable_kernel(rounded)(limbs, 0, len(limbs), origin, count, scratch)
+    return callable_kernel(rounded)(limbs, 0, len(limbs), origin, count, unit, scratch)
 
 
 def whole_of(limbs):
@@ -86,6 +86,8 @@ def test_a_sum_is_rounded_once(values):
 def test_a_mean_is_rounded_once(values, count):
     limbs, origin = limbs_of(values)
     assert value_of(limbs, origin, count) == exact_sum(values, count)
+    for unit in (10, 10**18):
+        assert value_of(limbs, origin, count, unit) == exact_sum(values, count * unit)
 
 
 @given(values=VALUES)

@@ -12,6 +12,8 @@ from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Emit = Literal["all", "changes"]
 EMITS = ("all", "changes")
+Numbers = Literal["float64", "int64"]
+"""What scores and values are: any numbers, or whole ones of 64 bits, which are never rounded."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +23,8 @@ class TopK:
     ``weights`` makes the score a linear preference over the attribute columns that are pushed:
     ``score = weights[0] * a0 + weights[1] * a1 + ...``. Without it, scores are pushed directly.
     ``emit="all"`` reports each window's whole ranking, ``"changes"`` what entered, left or moved
-    since the window before.
+    since the window before. ``numbers="int64"`` takes whole numbers for scores, ranks them exactly
+    beyond 2**53, and reports them as such.
 
     >>> print(TopK(k=10, window=last(count=1000, slide=100)))
     top 10 of the last 1,000 objects, every 100
@@ -31,6 +34,7 @@ class TopK:
     window: Window
     emit: Emit = "all"
     weights: tuple[float, ...] | None = None
+    numbers: Numbers = "float64"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "ask for at least one object")
@@ -44,11 +48,24 @@ class TopK:
             raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
         if self.weights is not None:
             object.__setattr__(self, "weights", _weights(self.weights))
+        check_numbers(self.numbers)
+        if self.weights is not None and self.numbers == "int64":
+            raise QueryError(
+                "numbers='int64' with weights",
+                "scores that are pushed: a weighted sum is rounded",
+                "compute whole scores, or leave numbers out",
+            )
 
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         changes = ", changes only" if self.emit == "changes" else ""
         return f"top {self.k:,} of {self.window}{by}{changes}"
+
+
+def check_numbers(numbers: object) -> None:
+    """Refuse what is no kind of number."""
+    if numbers not in ("float64", "int64"):
+        raise QueryError(f"numbers is {numbers!r}", "'float64' or 'int64'", "leave numbers out")
 
 
 def _weights(weights: Sequence[float]) -> tuple[float, ...]:

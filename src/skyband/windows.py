@@ -48,7 +48,7 @@ class CountWindow:
 
 @dataclass(frozen=True)
 class TimeWindow:
-    """Half open windows ``[start, start + size)``, starts at ``offset`` plus multiples of ``slide``.
+    """Half open windows ``[start, start + size)`` that start ``slide`` apart, one at ``offset``.
 
     Spark, Flink and Beam align windows in the same way.
 

@@ -31,8 +31,9 @@ DOMINATOR_COUNTS = 4  # where the state holds the dominator count of each candid
 class Stream:
     """A query, rows (key, score, at, id) as they arrive, and what happens to each batch.
 
-    Windows end at ``offset`` plus multiples of the slide. ``cuts`` are where batches begin. ``idle``, ``restart`` and ``fail`` hold a choice per batch, in
-    turn: wait until nothing is left to do, begin with a new processor, try in vain first.
+    Windows end at ``offset`` plus multiples of the slide. ``cuts`` are where batches begin.
+    ``idle``, ``restart`` and ``fail`` hold a choice per batch, in turn: wait until nothing is left
+    to do, begin with a new processor, try in vain first.
     """
 
     size: int

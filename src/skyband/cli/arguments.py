@@ -67,7 +67,9 @@ Slide = Annotated[
         "How far apart windows are; the window itself if left out: no overlap.",
     ),
 ]
-Offset = Annotated[str | None, of_query("--offset", "DURATION", "Shift the starts of time windows.")]
+Offset = Annotated[
+    str | None, of_query("--offset", "DURATION", "Shift the starts of time windows.")
+]
 Full = Annotated[
     bool, flag("--full", "Answer count windows only once they are full.", rich_help_panel=QUERY)
 ]

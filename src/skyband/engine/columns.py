@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.whole_numbers import codes_of
 from skyband.errors import DataError
 from skyband.order import Bools, Floats, Ints
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 _FARTHEST = 1 << 60  # of times from zero
+_SURE_DIGITS = 15  # of decimals that are all different as float64
 _EXACT = 1 << 53  # whole numbers up to here are float64 numbers
 
 
@@ -62,7 +67,7 @@ def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | Non
         raise DataError(
             f"{what} hold whole numbers beyond 2**53",
             "numbers that float64 tells apart",
-            "subtract a common start, or convert them to floats to accept ties",
+            "ask the query with numbers='int64', or convert them to floats to accept ties",
         )
     column = array.astype(np.float64, copy=False)
     if null is not None:
@@ -70,6 +75,24 @@ def score_column(values: Any, what: str = "scores") -> tuple[Floats, Bools | Non
     # kernels are compiled for contiguous, writable arrays only: others are copied
     column = np.require(column, requirements=["C", "W"])
     return column, null
+
+
+def number_column(values: Any, numbers: str, what: str = "scores") -> tuple[Floats, Bools | None]:
+    """The same; whole numbers, if they are to be exact, as their codes."""
+    if numbers == "float64":
+        return score_column(values, what)
+    array, null = _plain(values, what)
+    return codes_of(array, null, what), null
+
+
+def array_or_column(batch: pa.RecordBatch, name: str) -> Any:
+    """A column as an array of our own; the Arrow column itself if there are NULLs.
+
+    Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way
+    to NumPy imports pandas, if it is there, which takes longer than most queries.
+    """
+    column = batch.column(name)
+    return column if column.null_count else np.array(np.from_dlpack(column))
 
 
 def id_column(values: Any, rows: int) -> Ints:
@@ -206,6 +229,23 @@ def weighted(attributes: Any, weights: tuple[float, ...]) -> tuple[Floats, Float
     return np.ascontiguousarray(np.stack(parts, axis=1)), scores, null
 
 
+def _decimals(values: Any, what: str) -> Any:
+    """Arrow's decimals as float64; refuses those of so many digits that some would be equal."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if values.type.precision > _SURE_DIGITS and len(values) > values.null_count:
+        size = compute.max(compute.abs(values)).as_py()
+        if size.scaleb(values.type.scale) >= 10**_SURE_DIGITS:
+            raise DataError(
+                f"{what} hold decimals of more than {_SURE_DIGITS} digits",
+                "numbers that float64 tells apart",
+                "push them as whole numbers, in units of their last digit, to a query with "
+                "numbers='int64'",
+            )
+    return values.cast(pa.float64())
+
+
 def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
     """A one-dimensional NumPy array, and where Arrow said NULL."""
     null: Bools | None = None
@@ -219,7 +259,7 @@ def _plain(values: Any, what: str) -> tuple[NDArray[Any], Bools | None]:
         if isinstance(values, pa.ChunkedArray):
             values = pa.concat_arrays(values.chunks) if values.num_chunks else values
         if pa.types.is_decimal(values.type):
-            values = values.cast(pa.float64())
+            values = _decimals(values, what)
         if values.null_count:
             null = np.asarray(values.is_null().to_numpy(zero_copy_only=False), dtype=np.bool_)
             if pa.types.is_integer(values.type) or pa.types.is_floating(values.type):

@@ -193,7 +193,11 @@ class BaseMonitor(ABC, Generic[Q]):
 
     def _nothing(self) -> Ranked:
         """No window at all, with the columns that windows have."""
-        return Ranked.empty(self.query.window, self.query.emit == "changes")
+        return self._reported(Ranked.empty(self.query.window, self.query.emit == "changes"))
+
+    def _reported(self, ranked: Ranked) -> Ranked:
+        """Windows with scores in the numbers that people pushed."""
+        return ranked
 
     def _no_rows(self) -> Rows:
         """An empty batch of a time window."""
@@ -247,7 +251,7 @@ class BaseMonitor(ABC, Generic[Q]):
             previous_rank=answers.previous[:size] if by_kernel else None,
             timed=self._timed,
         )
-        return self._changed(self._annotated(whole, steps), seq)
+        return self._reported(self._changed(self._annotated(whole, steps), seq))
 
     def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
         """Windows with what a family says about them besides."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skyband.engine.whole_numbers import numbers_of
 from skyband.order import Bools, Floats, Ints
 from skyband.windows import TimeWindow, Window
 
@@ -30,7 +31,7 @@ class RankedWindow:
     start: int
     end: int
     rank: Ints
-    score: Floats
+    score: Floats | Ints
     id: Ints
     time: Ints | None = None
     previous_rank: Ints | None = None
@@ -41,8 +42,9 @@ class RankedWindow:
         return len(self.score)
 
     def __str__(self) -> str:
+        is_whole = self.score.dtype == np.int64
         rows = ", ".join(
-            f"{rank}. {score:g} (id {id})"
+            f"{rank}. {score if is_whole else format(score, 'g')} (id {id})"
             for rank, score, id in zip(self.rank, self.score, self.id, strict=True)
         )
         return f"[{self.start}, {self.end}) {rows}"
@@ -55,13 +57,14 @@ class Ranked:
     ``offsets`` has one entry more than there are windows: rows ``offsets[i]:offsets[i + 1]``
     belong to window ``i``. ``timed`` says that bounds and times are microseconds since the epoch.
     ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the
-    answer is exact and which share of it is expected to be right.
+    answer is exact and which share of it is expected to be right. ``score`` holds whole numbers
+    if the query ranks such.
     """
 
     window_start: Ints
     window_end: Ints
     offsets: Ints
-    score: Floats
+    score: Floats | Ints
     id: Ints
     time: Ints | None = None
     ranks: Ints | None = None
@@ -146,3 +149,8 @@ class Ranked:
         if self.accuracy is not None:
             columns["accuracy"] = pa.array(np.repeat(self.accuracy, np.diff(self.offsets)))
         return pa.table(columns)
+
+
+def decoded(ranked: Ranked) -> Ranked:
+    """Windows whose scores are codes, with the whole numbers that they stand for."""
+    return replace(ranked, score=numbers_of(ranked.score))

@@ -24,6 +24,7 @@ _PREFIX = struct.Struct("<8sIQ")
 Saved = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What a part of a monitor gives to a snapshot: plain values, and arrays by name."""
 
+_UNSPOKEN = {"numbers": "float64", "scale": 0}  # what snapshots of earlier versions do not say
 _TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<u2", "<i4"}
 
 
@@ -94,20 +95,27 @@ def part(name: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 
 def describe(query: Any) -> dict[str, Any]:
-    """A query as plain JSON values."""
-    kind = "count" if isinstance(query.window, CountWindow) else "time"
+    """A query as plain JSON values; the offset of a time window is that of its ends."""
+    window = query.window
+    kind = "count" if isinstance(window, CountWindow) else "time"
     described: dict[str, Any] = dataclasses.asdict(query) | {"kind": kind}
+    if isinstance(window, TimeWindow):
+        described["window"]["offset"] = window.end_offset
     return dict(json.loads(json.dumps(described)))
 
 
 def window_of(described: Mapping[str, Any]) -> Window:
     """The window of a query that :func:`describe` described."""
-    kind = CountWindow if described["kind"] == "count" else TimeWindow
-    return kind(**described["window"])
+    window = dict(described["window"])
+    if described["kind"] == "count":
+        return CountWindow(**window)
+    window["offset"] -= window["size"] % window["slide"]
+    return TimeWindow(**window)
 
 
 def require_same(described: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
     """Refuse a snapshot of another query, naming the first field that differs."""
+    described = _UNSPOKEN | dict(described)
     for field in ("kind", "k", "window", "emit", *sorted(wanted)):
         if described[field] != wanted[field]:
             raise SnapshotError(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
 
@@ -141,6 +142,20 @@ def orderable(type: DataType) -> bool:
     if isinstance(type, StructType):
         return all(orderable(field.dataType) for field in type.fields)
     return not isinstance(type, (MapType, VariantType))
+
+
+def unscaled(column: Column, type: DecimalType) -> Column:
+    """A decimal of up to 18 digits as a bigint, in units of its last digit."""
+    return (column * F.lit(10**type.scale).cast("decimal(19,0)")).cast("bigint")
+
+
+def decimal_of(number: Column, type: DecimalType) -> Column:
+    """The decimal that a bigint counts units of the last digit of."""
+    scale = type.scale
+    whole = number.cast(DecimalType(min(type.precision, 19), 0))
+    if scale:
+        whole = whole * F.lit(f"{Decimal(1).scaleb(-scale):f}").cast(DecimalType(scale, scale))
+    return whole.cast(type)
 
 
 def require_frame(df: Any) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband.engine.columns import array_or_column
 from skyband.engine.results import Ranked
 from skyband.errors import SkybandError
 from skyband.spark.axis import PaneGrid
@@ -40,7 +41,7 @@ WHOLE = (*PLACED, "object", "stream")
 ANSWERS = 2_000_000
 """Ranked rows that one push should not exceed."""
 
-_WINDOWS = "key bigint, start bigint, end bigint, id array<bigint>, score array<double>"
+_WINDOWS = "key bigint, start bigint, end bigint, id array<bigint>, score array<{}>"
 _CHANGES = ", ranks array<bigint>, previous_rank array<bigint>"
 _BATCH = 32_768
 _MANY = 1_000_000  # rows, whose ranking lasts longer than the start of Spark
@@ -125,9 +126,19 @@ class FileRanking:
         return ("score",)
 
     @property
+    def whole(self) -> tuple[str, ...]:
+        """Those of them that hold whole numbers of 64 bits."""
+        return ()
+
+    @property
     def changes(self) -> bool:
         """Whether answers are what has changed since the window before."""
         return bool(self.query.emit == "changes")
+
+    @property
+    def score_type(self) -> str:
+        """The type of the scores of answers."""
+        return "double"
 
     @property
     def sharded(self) -> bool:
@@ -162,7 +173,7 @@ class FileRanking:
             for low in range(0, whole.num_rows, step):
                 batch = whole.slice(low, step)
                 for part in engine.push(
-                    self.pushed([nonnull_array(batch, name) for name in self.numbers]),
+                    self.pushed([array_or_column(batch, name) for name in self.numbers]),
                     keys=nonnull_array(batch, "key"),
                     ids=nonnull_array(batch, self.ids),
                     times=nonnull_array(batch, "place"),
@@ -180,7 +191,8 @@ def rank_staged(
     ``out`` is a directory that does not exist yet.
     """
     names = (*PLACED, *(["object"] if ranking.ids == "object" else []), *ranking.numbers)
-    schema = ", ".join(f"{name} {'bigint' if name in WHOLE else 'double'}" for name in names)
+    bigints = (*WHOLE, *ranking.whole)
+    schema = ", ".join(f"{name} {'bigint' if name in bigints else 'double'}" for name in names)
     rows = spark.read.schema(schema).parquet(_uri(staged.rows))
     if staged.prune:
         rows = ranking.pruned(rows)
@@ -189,12 +201,13 @@ def rank_staged(
     if ranking.sharded and (isinstance(ranking.query.window, CountWindow) or _are_moments(rows)):
         _by_shards(rows, ranking).write.parquet(_uri(out))
         return _read_ranks(out, ranking)
-    numbers = {name: F.col(name).cast("double") for name in ranking.numbers}
+    answers = _WINDOWS.format(ranking.score_type) + (_CHANGES if ranking.changes else "")
+    doubles = [name for name in ranking.numbers if name not in ranking.whole]
     (
-        rows.withColumns(numbers)
+        rows.withColumns({name: F.col(name).cast("double") for name in doubles})
         .repartition("key")
         .sortWithinPartitions("key", "place", "row")
-        .mapInArrow(ranking.answer, _WINDOWS + (_CHANGES if ranking.changes else ""))
+        .mapInArrow(ranking.answer, answers)
         .write.parquet(_uri(out))
     )
     return _read_windows(out)
@@ -302,7 +315,7 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
             window_start=np.maximum(start, 0) if isinstance(window, CountWindow) else start,
             window_end=ends,
             offsets=np.append(first, len(order)),
-            score=nonnull_array(batch, "score")[order].astype(np.float64),
+            score=nonnull_array(batch, "score")[order],
             id=nonnull_array(batch, ranking.ids)[order],
         ),
     )

@@ -29,7 +29,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         F.col("window"),
         *unpacked_keys(base),
         rank_column(rank, plan),
-        row["scores"].alias("score"),
+        plan.score.unpack(row["scores"]).alias("score"),
         *(_change(row) if changes else []),
         *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(base.columns)),
     )

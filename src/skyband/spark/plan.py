@@ -13,13 +13,15 @@ import sys
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     DataType,
+    DecimalType,
+    DoubleType,
     IntegerType,
     LongType,
     NumericType,
@@ -38,6 +40,7 @@ from skyband.spark.columns import (
     check_spelling,
     check_zone,
     column_names,
+    decimal_of,
     groupable,
     in_words,
     indexed,
@@ -47,6 +50,7 @@ from skyband.spark.columns import (
     schema_of,
     transport,
     transport_types,
+    unscaled,
 )
 from skyband.spark.expressions import suggestion
 from skyband.spark.options import CommonOptions, duration
@@ -62,6 +66,9 @@ if TYPE_CHECKING:
 MOST = 100_000
 MANY = 10_000
 PARTITIONS = "spark.sql.shuffle.partitions"
+LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
+SURE_DIGITS = 15  # of decimals that are all different as doubles
+EXACT_INTS = 1 << 53  # whole numbers up to here are doubles
 _RESERVED = ("window", "rank", "score", "change", "previous_rank")
 
 
@@ -212,18 +219,43 @@ class Plan(ABC):
 
 
 @dataclass(frozen=True)
+class Score:
+    """What rows are ranked by: a double, or a bigint where doubles would be rounded.
+
+    ``type`` is the type in the result; a decimal is ranked in units of its last digit.
+    """
+
+    column: Column
+    type: DataType = field(default_factory=DoubleType)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it is a bigint, which is never rounded."""
+        return not isinstance(self.type, DoubleType)
+
+    @property
+    def transport_type(self) -> DataType:
+        """The type in which it passes through Python."""
+        return LongType() if self.is_exact else DoubleType()
+
+    def unpack(self, column: Column) -> Column:
+        """The score as people read it."""
+        return decimal_of(column, self.type) if isinstance(self.type, DecimalType) else column
+
+
+@dataclass(frozen=True)
 class WindowPlan(Plan):
     """A plan of one query: all families but workloads."""
 
     query: Any
-    score: Column
+    score: Score
     score_text: str
     algorithm: str
 
     @property
     def scores(self) -> tuple[Column, ...]:
         """The score."""
-        return (self.score,)
+        return (self.score.column,)
 
     @property
     def grid(self) -> PaneGrid:
@@ -267,6 +299,7 @@ class WindowPlan(Plan):
             "offset": self.grid.offset,
             "full": self.full,
             "score": self.score_text,
+            **({"score_type": self.score.type.simpleString()} if self.score.is_exact else {}),
             "emit": self.query.emit,
             "algorithm": self.algorithm,
         }
@@ -442,8 +475,53 @@ def check_k(k: int) -> None:
         )
 
 
+def exact_score(df: DataFrame, by: Any) -> Score:
+    """The score, exact: whole numbers of 64 bits and decimals of 18 digits are not rounded."""
+    column, type = evaluated(df, by, "by")
+    if isinstance(type, LongType):
+        return Score(column, type)
+    if isinstance(type, DecimalType) and type.precision > SURE_DIGITS:
+        if type.precision > LONG_DIGITS:
+            raise too_wide(by, "by", type)
+        return Score(unscaled(column, type), type)
+    return Score(as_double(column))
+
+
 def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
-    """The score as a double: -0.0 is 0.0, NaN stays NaN."""
+    """The score as a double: -0.0 is 0.0, NaN stays NaN; what doubles would round is refused."""
+    column, type = evaluated(df, by, option)
+    if isinstance(type, DecimalType) and type.precision > SURE_DIGITS:
+        raise too_wide(by, option, type, SURE_DIGITS)
+    if not isinstance(type, LongType):
+        return as_double(column)
+    refusal = (
+        f"skyband: {option} {by} holds a number beyond 2**53, which doubles round; "
+        f"write CAST({by} AS DOUBLE) to accept ties"
+    )
+    return (
+        F.when(column.isNull(), F.lit(None).cast("double"))
+        .when(column.between(-EXACT_INTS, EXACT_INTS), column.cast("double"))
+        .otherwise(F.raise_error(F.lit(refusal)))
+    )
+
+
+def too_wide(by: Any, option: str, type: DecimalType, digits: int = LONG_DIGITS) -> DataError:
+    """The error of decimals that have too many digits to be ranked exactly."""
+    narrow = f"CAST({by} AS DECIMAL({digits},{min(type.scale, digits)})), or "
+    return DataError(
+        f"{option} {by} is of type {type.simpleString()}",
+        f"decimals of at most {digits} digits, which are ranked exactly",
+        f"write {narrow}CAST({by} AS DOUBLE), which rounds",
+    )
+
+
+def as_double(column: Column) -> Column:
+    """A number as a double; -0.0 becomes 0.0."""
+    return column.cast("double") + F.lit(0.0)
+
+
+def evaluated(df: DataFrame, by: Any, option: str) -> tuple[Column, DataType]:
+    """A number for each row, and its type."""
     require_frame(df)
     example = f"write {option}='price * volume'"
     if not isinstance(by, (str, Column)):
@@ -454,9 +532,8 @@ def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
     try:
         column = F.expr(by) if isinstance(by, str) else by
         type = df.select("*", column.alias("score")).schema.fields[-1].dataType
-        score = column.cast("double") + F.lit(0.0)
         if isinstance(type, NumericType):
-            _ = df.select(score).schema  # Spark refuses what makes several rows of one
+            _ = df.select(as_double(column)).schema  # Spark refuses what makes several rows of one
     except FAILURES as error:
         raise QueryError(
             f"{option} {shown} cannot be evaluated: {spark_message(error)}",
@@ -470,7 +547,7 @@ def score_column(df: DataFrame, by: Any, option: str = "by") -> Column:
         )
     if isinstance(by, str):
         warn_of_errors(df, by)
-    return score
+    return column, type
 
 
 def warn_of_errors(df: DataFrame, by: str) -> None:

@@ -7,6 +7,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
@@ -45,16 +46,17 @@ def admitted(rows: DataFrame, plan: Plan, counts: Observation | None = None) -> 
     """
     position = F.col(POSITION)
     scores = [name for name in rows.columns if name.startswith(SCORE)]
+    doubles = [name for name in scores if isinstance(rows.schema[name].dataType, DoubleType)]
     counted = rows.observe(
         counts or rows_metric(plan.digest),
         F.count(F.lit(1)).alias("rows"),
         F.count_if(position.isNull()).alias("no_time"),
         F.count_if(plan.base.axis.ahead_sql(position)).alias("future"),
         _sum(F.count_if(F.col(score).isNull()) for score in scores).alias("null_score"),
-        _sum(F.count_if(F.isnan(score)) for score in scores).alias("nan_score"),
+        _sum([F.count_if(F.isnan(score)) for score in doubles] or [F.lit(0)]).alias("nan_score"),
         *(column.alias(name) for name, column in plan.extra_counts.items()),
     )
-    ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in scores}
+    ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in doubles}
     return sound(counted, plan.base.axis).withColumns(ranked)
 
 

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
-from skyband.engine.columns import id_column, score_column, weighted
+from skyband.engine.columns import id_column, number_column, weighted
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
-from skyband.engine.results import Ranked
+from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps
@@ -30,7 +30,8 @@ from skyband.topk.planner import SAMPLE, plan, trend
 def _described(described: Mapping[str, Any]) -> TopK:
     weights = described["weights"]
     weights = None if weights is None else tuple(weights)
-    return TopK(described["k"], window_of(described), described["emit"], weights)
+    numbers = described.get("numbers", "float64")
+    return TopK(described["k"], window_of(described), described["emit"], weights, numbers)
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
@@ -118,9 +119,9 @@ class Monitor(BaseMonitor[TopK]):
 
         ``scores``, or ``attributes`` (one column per weight) if the query has weights; ``ids``
         default to the arrival number; ``times`` and ``watermark`` belong to time windows. Arrays
-        are NumPy or Arrow. Rows older than the watermark before this push are dropped and counted
-        in :attr:`dropped`, as are NULL and NaN scores and NULL times; a count window lets unranked
-        rows hold their place.
+        are NumPy or Arrow; scores are whole numbers if the query says so. Rows older than the
+        watermark before this push are dropped and counted in :attr:`dropped`, as are NULL and NaN
+        scores and NULL times; a count window lets unranked rows hold their place.
 
         Raises :class:`DataError` before anything is taken in.
         """
@@ -139,7 +140,8 @@ class Monitor(BaseMonitor[TopK]):
                     "scores",
                     "give the query weights=(...)",
                 )
-            column, null = score_column(np.empty(0) if scores is None else scores)
+            none = np.empty(0, self.query.numbers)
+            column, null = number_column(none if scores is None else scores, self.query.numbers)
             return Rows(column), null
         if scores is not None:
             raise DataError("scores for a query with weights", "attributes", "push(attributes=...)")
@@ -149,6 +151,10 @@ class Monitor(BaseMonitor[TopK]):
         plain = self._counted and isinstance(self._algorithm, Plain)
         wanted = plain or self._algorithm.attributes
         return Rows(column, columns=(matrix,) if wanted else ()), null
+
+    @override
+    def _reported(self, ranked: Ranked) -> Ranked:
+        return ranked if self.query.numbers == "float64" else decoded(ranked)
 
     @override
     def _before(self, rows: Rows, steps: Steps) -> None:

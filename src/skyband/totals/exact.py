@@ -17,13 +17,17 @@ import math
 
 import numpy as np
 
+from skyband.engine.whole_numbers import LARGEST
 from skyband.kernels.jit import lean
 from skyband.order import Ints
 
 NO_PLACES = (1 << 11, -1)
 """The lowest and the highest place of no numbers."""
 
-SPARE = 2
+WHOLE_LAYOUT = (1074, 2)
+"""Origin and limbs of sums of whole numbers, whose unit is one."""
+
+SPARE = 3
 """Limbs, of zeros, that a sum is given before it is divided."""
 
 _BITS = 62
@@ -128,6 +132,33 @@ def add(sums: Ints, at: int, limbs: int, origin: int, bits: int) -> None:
 
 
 @lean
+def add_whole(sums: Ints, at: int, bits: int) -> None:
+    """Add a whole number, given by the bits of its code, to a sum of two limbs. O(1)."""
+    number = bits if bits >= 0 else -(bits & _MAGNITUDE)
+    low = sums[at] + (number & _LIMB)
+    sums[at] = low & _LIMB
+    sums[at + 1] += (number >> _BITS) + (low >> _BITS)
+
+
+@lean
+def whole_code(sums: Ints, at: int, scratch: Ints) -> float:
+    """The code of a sum of two limbs, see :mod:`skyband.engine.whole_numbers`. O(1).
+
+    A sum too large for a code is infinite.
+    """
+    low, high = sums[at], sums[at + 1]
+    negative = high < 0
+    if negative:
+        high = -high if low == 0 else -high - 1
+        low = -low & _LIMB
+    scratch[0] = (high << _BITS) | low
+    if high > 1 or scratch[0] > LARGEST:
+        return -math.inf if negative else math.inf
+    code = scratch[:1].view(np.float64)[0]
+    return -code if negative else code
+
+
+@lean
 def add_sum(sums: Ints, at: int, others: Ints, other: int, limbs: int, sign: int) -> None:
     """Add another sum, or take it away if ``sign`` is -1. O(limbs)."""
     carry = 0
@@ -139,13 +170,15 @@ def add_sum(sums: Ints, at: int, others: Ints, other: int, limbs: int, sign: int
 
 
 @lean
-def rounded(sums: Ints, at: int, limbs: int, origin: int, count: int, scratch: Ints) -> float:
-    """The float64 nearest to a sum divided by a count, of two the even one. O(limbs).
+def rounded(
+    sums: Ints, at: int, limbs: int, origin: int, count: int, unit: int, scratch: Ints
+) -> float:
+    """The float64 nearest to a sum divided by a count and a unit, of two the even one. O(limbs).
 
-    The quotient of whole numbers has enough bits to be rounded once: a sum is given two limbs more,
-    if it is divided. ``scratch`` has room for them, and for those of the sum.
+    The quotient of whole numbers has enough bits to be rounded once: a sum is given some limbs
+    more, if it is divided. ``scratch`` has room for them, and for those of the sum.
     """
-    spare = 0 if count == 1 else SPARE
+    spare = 0 if count == 1 and unit == 1 else SPARE
     negative = sums[at + limbs - 1] < 0
     sign = -1 if negative else 1
     carry = 0
@@ -161,8 +194,8 @@ def rounded(sums: Ints, at: int, limbs: int, origin: int, count: int, scratch: I
     if top < 0:
         return 0.0
     rest = 0
-    if count > 1:
-        rest = _divide(scratch, top, count)
+    if spare > 0:
+        rest = _divide(scratch, top, count) | _divide(scratch, top, unit)
         while scratch[top] == 0:
             top -= 1
     return sign * _nearest(scratch, top, origin - spare * _BITS, rest)

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
 
+import numpy as np
+
+from skyband.engine.whole_numbers import numbers_of
 from skyband.totals.key_ranking import BELOW, OUT
 from skyband.totals.loop import total_of
 from skyband.totals.state import (
@@ -42,7 +45,8 @@ def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> 
         rows[key] += 1
         newest[key] = max(newest.get(key, seq), seq)
         if abs(value) != float("inf"):
-            exact[key] = exact.get(key, Fraction(0)) + Fraction(value)
+            number = int(numbers_of(np.array([value]))[0]) if now.whole else value
+            exact[key] = exact.get(key, Fraction(0)) + Fraction(number)
         signed = value * int(now.sign)
         highest[key] = max(highest.get(key, signed), signed)
     sums = entries.sums.reshape(-1, width)

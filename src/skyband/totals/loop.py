@@ -23,12 +23,14 @@ from skyband.order import Floats, Ints
 from skyband.totals.exact import (
     add,
     add_sum,
+    add_whole,
     fits,
     is_infinite,
     is_surely_below,
     places,
     rounded,
     scaled,
+    whole_code,
 )
 from skyband.totals.key_ranking import (
     BELOW,
@@ -75,7 +77,7 @@ def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) ->
     """Take in a batch from a step on; return the step in which room ran out."""
     now = state.now[0]
     now.lacking = ENOUGH
-    if now.position == 0 and (now.aggregate in (SUMS, MEANS)):
+    if now.position == 0 and now.aggregate in (SUMS, MEANS) and now.whole == 0:
         now.lowest, now.highest = places(batch[2], now.lowest, now.highest)
         if not fits(now.lowest, now.highest, now.origin, now.limbs):
             now.lacking = LIMBS
@@ -146,6 +148,8 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             _count(now, state.slots.block, state.pane, counts, base, low, done)
         elif now.aggregate == EXTREMES:
             _compare(now, state.slots.block, state.pane, values, counts, base, low, done)
+        elif now.whole != 0:
+            _add_whole(now, state.slots.block, state.pane, bits, counts, base, low, done)
         else:
             _add(now, state.slots.block, state.pane, bits, counts, base, low, done)
         now.position = done
@@ -223,6 +227,27 @@ def _add(
             sums[row + PANE_SUM + INFINITE] += _NEGATIVE if bits[position] < 0 else 1
         else:
             add(sums, row + PANE_SUM + LIMB, limbs, origin, bits[position])
+    now.opened = opened
+
+
+@lean
+def _add_whole(
+    now: Any, block: Ints, pane: OpenPane, bits: Ints, counts: Ints, base: int, low: int, high: int
+) -> None:
+    """Count a block of rows, and add their values up, which are whole numbers."""
+    sums, slots = pane.sums, pane.slot
+    first, opened, counted = now.pane_from, now.opened, len(counts) > 0
+    width = PANE_SUM + LIMB + now.limbs
+    for position in range(low, high):
+        slot = block[position - low]
+        if slot < 0:
+            continue
+        row = slot * width
+        slots[opened] = slot
+        opened += 1 if sums[row + SEEN] < first else 0
+        sums[row + SEEN] = base + position
+        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
+        add_whole(sums, row + PANE_SUM + LIMB, bits[position])
     now.opened = opened
 
 
@@ -357,7 +382,7 @@ def _rank_changed(state: State) -> None:
     width, pane_width = _total_width(now), PANE_SUM + _sum_width(now)
     threshold = now.threshold
     limit = scaled(threshold, now.origin, limbs)
-    adds = aggregate in (SUMS, MEANS)
+    adds = aggregate == MEANS or (aggregate == SUMS and now.whole == 0)
     for i in range(now.changed):
         if i & _AHEAD == 0 and now.changed - i > _FEW:
             _read_ahead(state, changed, i, now.changed, -1)
@@ -367,7 +392,7 @@ def _rank_changed(state: State) -> None:
         below = place[slot] == BELOW
         if below and adds and totals[row + TOTAL + INFINITE] == 0:
             rows = totals[row + TOTAL + ROWS]
-            factor = rows if aggregate == MEANS else 1
+            factor = float(rows) * now.unit if aggregate == MEANS else 1.0
             if rows > 0 and is_surely_below(totals, row + TOTAL + LIMB, limbs, limit * factor):
                 continue
         total = _total(totals, row, values, now, state.scratch)
@@ -419,5 +444,8 @@ def _total(totals: Ints, row: int, values: Floats, now: Any, scratch: Ints) -> f
         if infinite < _NEGATIVE:
             return np.inf
         return -np.inf if infinite & (_NEGATIVE - 1) == 0 else np.nan
-    count = rows if now.aggregate == MEANS else 1
-    return rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, count, scratch)
+    if now.aggregate == SUMS and now.whole != 0:
+        return whole_code(totals, row + TOTAL + LIMB, scratch)
+    mean = now.aggregate == MEANS
+    count, unit = rows if mean else 1, now.unit if mean else 1
+    return rounded(totals, row + TOTAL + LIMB, now.limbs, now.origin, count, unit, scratch)

@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
-from skyband.engine.columns import id_column, score_column
+from skyband.engine.columns import id_column, number_column, score_column
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
-from skyband.engine.results import Ranked
+from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.waiting import TieBreakers, by_arrival, by_id
+from skyband.engine.whole_numbers import LARGEST
 from skyband.errors import DataError, QueryError
 from skyband.order import Ints
 from skyband.totals.panes import PaneTotals
@@ -29,7 +30,14 @@ _MOST = 1 << 53
 
 
 def _described(described: Mapping[str, Any]) -> TopKTotals:
-    return TopKTotals(described["k"], described["by"], window_of(described), described["emit"])
+    return TopKTotals(
+        described["k"],
+        described["by"],
+        window_of(described),
+        described["emit"],
+        described.get("numbers", "float64"),
+        described.get("scale", 0),
+    )
 
 
 def _planned(query: TopKTotals, algorithm: str, options: Mapping[str, Any]) -> Plan:
@@ -42,7 +50,7 @@ def _planned(query: TopKTotals, algorithm: str, options: Mapping[str, Any]) -> P
 
 def _build(planned: Plan, setting: Setting, query: TopKTotals) -> Algorithm:
     del planned
-    return PaneTotals(setting, query.by)
+    return PaneTotals(setting, query.by, query.numbers == "int64", 10**query.scale)
 
 
 FAMILY = Family(
@@ -107,8 +115,10 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
         if values is None:
             if rows and self.query.by != "count":
                 raise DataError("keys without values", "a value per key", "push(keys, values)")
-            values = np.zeros(rows)
-        value, null = score_column(values, "values")
+            values = np.zeros(rows, self.query.numbers)
+        value, null = number_column(values, self.query.numbers, "values")
+        if self.query.numbers == "int64" and np.isinf(value).any():
+            raise too_large("a value")
         if len(value) != rows:
             raise DataError(
                 f"{rows} keys for {len(value)} values", "equal lengths", "push equal lengths"
@@ -128,12 +138,29 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
         return self._take(Rows(value, key_column, None, columns), null, times, watermark)
 
     @override
+    def _reported(self, ranked: Ranked) -> Ranked:
+        if self.query.numbers == "float64" or self.query.by in ("count", "mean"):
+            return ranked
+        if np.isinf(ranked.score).any():
+            raise too_large(f"a {self.query.by}")
+        return decoded(ranked)
+
+    @override
     def _saved(self) -> Saved:
         return {"counting": self._counting}, {}
 
     @override
     def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._counting = header["counting"]
+
+
+def too_large(what: str) -> DataError:
+    """The error of whole numbers beyond what is added up exactly."""
+    return DataError(
+        f"{what} beyond {LARGEST:,}",
+        "whole numbers of 64 bits, sums included",
+        "convert values to floats, which are rounded",
+    )
 
 
 def _keys(keys: Any) -> Ints:

@@ -56,7 +56,9 @@ class PaneTotals(Algorithm):
     them is the maximum of the window. Keys whose totals changed are ranked anew when the window is
     answered.
 
-    Rows come with their keys as ids and, if rows stand for several, with a column of counts.
+    Rows come with their keys as ids and, if rows stand for several, with a column of counts. If
+    values are ``whole`` numbers, scores are their codes, and so are sums, maxima and minima; means
+    are told in ``unit`` of them.
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
     to; (2) totals are sums over entries alive, or the largest of them; (3) every key that has a
@@ -71,13 +73,14 @@ class PaneTotals(Algorithm):
     state: State
     """Set by the monitor, and no longer read here."""
 
-    def __init__(self, setting: Setting, by: str) -> None:
+    def __init__(self, setting: Setting, by: str, whole: bool = False, unit: int = 1) -> None:
         self._aggregate = _AGGREGATES[by]
+        self._whole, self._unit = whole, unit
         super().__init__(setting)
 
     @override
     def new_state(self) -> State:
-        return new_state(self.setting.k, *self._aggregate)
+        return new_state(self.setting.k, *self._aggregate, self._whole, self._unit)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
@@ -102,8 +105,9 @@ class PaneTotals(Algorithm):
 
     @override
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        super().restored(header, arrays)
-        # snapshots of earlier versions have less room to divide a sum in
+        # snapshots of earlier versions do not say it, and have less room to divide a sum in
+        unspoken = {"now.whole": np.zeros(1, np.int64), "now.unit": np.ones(1, np.int64)}
+        super().restored(header, {**unspoken, **arrays})
         self.state = self.state._replace(scratch=new_scratch(int(self.state.now[0].limbs)))
 
     @override

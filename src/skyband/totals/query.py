@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, Emit
+from skyband.query import EMITS, Emit, Numbers, check_numbers
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 By = Literal["sum", "count", "max", "min", "mean"]
@@ -28,6 +28,9 @@ class TopKTotals:
     infinite. Infinite values make a sum infinite while they are in the window; a key with both
     infinities has no sum and is not ranked. NULL and NaN values are left out of every total and
     counted; ``"count"`` counts the other rows, or all rows if no values are pushed.
+    ``numbers="int64"`` takes whole numbers for values: sums, maxima and minima are then whole
+    numbers, too, and exact beyond 2**53. With a ``scale`` these are decimals, in units of
+    ``10**-scale``; only means are told in ones.
 
     ``emit="changes"`` reports keys that entered, left or moved since the window before; a total
     that changes without changing ranks is not reported.
@@ -41,6 +44,8 @@ class TopKTotals:
     by: By
     window: Window
     emit: Emit = "all"
+    numbers: Numbers = "float64"
+    scale: int = 0
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -52,6 +57,13 @@ class TopKTotals:
             )
         if self.emit not in EMITS:
             raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        check_numbers(self.numbers)
+        if not 0 <= self.scale <= (18 if self.numbers == "int64" else 0):
+            raise QueryError(
+                f"scale is {self.scale!r} with numbers={self.numbers!r}",
+                "digits behind the point, from 0 to 18, of values that are whole numbers",
+                "write numbers='int64', scale=2",
+            )
 
     def __str__(self) -> str:
         changes = ", changes only" if self.emit == "changes" else ""

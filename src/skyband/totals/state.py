@@ -9,7 +9,7 @@ import numpy as np
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
-from skyband.totals.exact import NO_PLACES, SPARE, layout, relaid
+from skyband.totals.exact import NO_PLACES, SPARE, WHOLE_LAYOUT, layout, relaid
 from skyband.totals.key_ranking import OUT, KeyRanking, key_ranking, moved_ranking
 from skyband.totals.slots import Slots, slots_with
 
@@ -43,6 +43,8 @@ NOW = fields(
     "limbs",
     "lowest",  # places of all values so far
     "highest",
+    "whole",  # whether values are codes of whole numbers
+    "unit",  # how many units of values a mean is told in
     "position",  # row of the batch at which to go on
     "lacking",  # what room ran out for
     "used",  # slots
@@ -125,9 +127,9 @@ def total_width(aggregate: int, limbs: int) -> int:
     return TAIL + 1 if aggregate == EXTREMES else TOTAL + sum_width(aggregate, limbs)
 
 
-def new_state(k: int, aggregate: int, sign: int) -> State:
+def new_state(k: int, aggregate: int, sign: int, whole: bool = False, unit: int = 1) -> State:
     """The state before the first row."""
-    origin, limbs = layout(*NO_PLACES)
+    origin, limbs = WHOLE_LAYOUT if whole else layout(*NO_PLACES)
     now = record(
         NOW,
         k=k,
@@ -137,6 +139,8 @@ def new_state(k: int, aggregate: int, sign: int) -> State:
         limbs=limbs,
         lowest=NO_PLACES[0],
         highest=NO_PLACES[1],
+        whole=whole,
+        unit=unit,
         pane=-(1 << 62),
         threshold=-np.inf,
         threshold_seq=-1,

@@ -16,7 +16,7 @@ from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.jobs.queries import JobQuery, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions
 from skyband.spark.panes import best_rows, settled
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 
@@ -95,7 +95,7 @@ class SmallestFamily(Family):
         """Check a query against a DataFrame."""
         query = options.query()
         check_k(query.k)
-        score = score_column(df, f"-({options.smallest})", "smallest")
+        score = Score(score_column(df, f"-({options.smallest})", "smallest"))
         base = resolve_base(df, options, query.window, carry=None)
         return SmallestPlan(base, query, score, options.smallest, "auto")
 

@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
+import numpy as np
+
 from skyband.cli import options
 from skyband.cli.input import expressions
 from skyband.cli.input.source import Column, FileSource
 from skyband.cli.output.cells import Cells, cells, object_cells
 from skyband.cli.output.leaderboard import Leaderboard
+from skyband.engine.columns import array_or_column, number_column
+from skyband.engine.results import decoded
 from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
 
     from skyband.engine.adapter import AnyMonitor
     from skyband.engine.results import Ranked
-    from skyband.order import Ints
+    from skyband.order import Bools, Floats, Ints
     from skyband.spark.files import FileRanking
 
 Given = Mapping[str, Any]
@@ -36,7 +40,8 @@ class FileQuery:
     """A query over a file, checked: SQL for numbers and times, columns for keys and objects.
 
     ``numbers`` are the columns that are ranked by, and their SQL. ``objects`` tell apart what is
-    ranked, if it is not single rows; rows for which ``where`` is not true are left out.
+    ranked, if it is not single rows; rows for which ``where`` is not true are left out. With a
+    ``scale`` numbers are whole, in units of ``10**-scale``, and are never rounded.
     """
 
     query: Any
@@ -46,6 +51,7 @@ class FileQuery:
     keys: list[Column]
     objects: tuple[Column, ...] = ()
     where: str = "true"
+    scale: int | None = None
 
     @property
     def queries(self) -> list[Any]:
@@ -64,7 +70,18 @@ class FileQuery:
 
     def pushed(self, batch: pa.RecordBatch) -> Any:
         """What a monitor is given of a batch, besides ids and times of rows."""
-        return array_or_column(batch, "score")
+        if self.scale is None:
+            return array_or_column(batch, "score")
+        codes, null = self.staged(batch.column("score"), "score")
+        return codes if null is None else np.ma.array(codes, mask=null)
+
+    def staged(self, column: pa.Array, name: str) -> tuple[Floats | Ints, Bools | None]:
+        """A column of numbers as Spark is given it, and where it is NULL: whole ones as codes."""
+        return number_column(column, "float64" if self.scale is None else "int64", name)
+
+    def reported(self, ranked: Ranked) -> Ranked:
+        """Windows with whole numbers for the codes that were ranked."""
+        return ranked if self.scale is None else decoded(ranked)
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What makes a monitor, of the query and an algorithm."""
@@ -84,7 +101,7 @@ class FileQuery:
 
     def board(self) -> Leaderboard:
         """What takes the answers."""
-        return Leaderboard(self.timed, objects=bool(self.objects))
+        return Leaderboard(self.timed, objects=bool(self.objects), scale=self.scale)
 
     def note(self, board: Leaderboard) -> None:
         """Add what people should know besides what was dropped."""
@@ -177,15 +194,3 @@ class QueryOptions(ABC):
     def require_unit(self, window: Window, integers: bool) -> None:
         """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
         options.require_unit(window, integers, self.time or "")
-
-
-def array_or_column(batch: pa.RecordBatch, name: str) -> Any:
-    """A column as an array of our own; the Arrow column itself if there are NULLs.
-
-    Kernels are compiled for arrays that may be written to, which Arrow's may not; and Arrow's way
-    to NumPy imports pandas, if it is there, which takes longer than most queries.
-    """
-    import numpy as np
-
-    column = batch.column(name)
-    return column if column.null_count else np.array(np.from_dlpack(column))

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skyband.cli import options
 from skyband.cli.commands import family
-from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions, array_or_column
+from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions
 from skyband.cli.input.source import BATCH, FileSource, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
+from skyband.engine.columns import array_or_column
 from skyband.errors import QueryError
 from skyband.windows import TimeWindow
 
@@ -112,9 +113,9 @@ def _locally(source: FileSource, query: FileQuery) -> Leaderboard:
         for batch in _cut(source, query, watch):
             pushed = engine.push(query.pushed(batch), **_columns(query, batch))
             for ranked, key in query.answers(pushed):
-                board.add(ranked, key)
+                board.add(query.reported(ranked), key)
         for ranked, key in query.answers(engine.finish()):
-            board.add(ranked, key)
+            board.add(query.reported(ranked), key)
     board.dropped = engine.dropped
     return board
 
@@ -164,7 +165,7 @@ def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leade
     with embedded(master, staged.written) as spark, progress.waiting("ranking on Spark"):
         files = Staged(staged.rows, staged.ends, staged.prune)
         for keys, ranked in rank_staged(spark, files, query.on_spark(), staged.answers):
-            board.add(ranked, keys)
+            board.add(query.reported(ranked), keys)
     return board
 
 

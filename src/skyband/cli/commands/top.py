@@ -40,19 +40,20 @@ class TopFileOptions(QueryOptions):
 
     @override
     def check(self, source: FileSource) -> FileQuery:
-        score = "0" if self.by is None else expressions.score(source, self.by)
+        score = expressions.Number("0.0")
+        if self.by is not None:
+            score = expressions.number(source, self.by)
         time, keys = self.time_and_keys(source, self.query.window)
-        return FileQuery(self.query, self.algorithm, {"score": score}, time, keys)
+        numbers = {"score": score.sql}
+        return FileQuery(self.query, self.algorithm, numbers, time, keys, scale=score.scale)
 
     @override
     def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """The scores that ``auto`` would decide on, if the engine would look at them."""
-        from skyband.engine.columns import score_column
-
         if self.by is None or self.time is not None or self.partition_by:
             return None
         batch = next(query.rows(source), None)
-        return None if batch is None else score_column(batch.column("score"))[0]
+        return None if batch is None else query.staged(batch.column("score"), "score")[0]
 
     @override
     def explain(self, facts: FileFacts | None) -> Explanation:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
 from typing_extensions import override
 
 from skyband.cli import options
@@ -22,7 +23,9 @@ from skyband.cli.output.explanation import (
     per_window,
     shared_metrics,
 )
+from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
+from skyband.query import Numbers
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.engine.adapter import AnyMonitor
+    from skyband.engine.results import Ranked
+    from skyband.order import Bools, Floats, Ints
     from skyband.spark.files import FileRanking
 
 _BYTES = 200  # that a key takes in a pane, roughly
@@ -38,6 +43,24 @@ _BYTES = 200  # that a key takes in a pane, roughly
 @dataclass(frozen=True)
 class TotalsFileQuery(FileQuery):
     """A query for totals over a file, checked: values, and the columns of keys."""
+
+    @override
+    def staged(self, column: pa.Array, name: str) -> tuple[Floats | Ints, Bools | None]:
+        if self.scale is None:
+            return super().staged(column, name)
+        null = None
+        if column.null_count:
+            null, column = np.asarray(column.is_null()), column.fill_null(0)
+        return np.array(np.from_dlpack(column)), null
+
+    @override
+    def reported(self, ranked: Ranked) -> Ranked:
+        return ranked  # of whole numbers, too: the engine adds up such
+
+    @override
+    def board(self) -> Leaderboard:
+        exact = self.query.by in ("sum", "min", "max")
+        return Leaderboard(self.timed, objects=True, scale=self.scale if exact else None)
 
     @override
     def pushed(self, batch: pa.RecordBatch) -> Any:
@@ -83,15 +106,27 @@ class TotalsFileOptions(QueryOptions):
 
     @override
     def check(self, source: FileSource) -> FileQuery:
-        if self.value == "*":
-            value = "1"
-        elif self.query.by == "count":
-            value = expressions.presence(source, self.value)
-        else:
-            value = expressions.score(source, self.value, way=")", before=f"{self.query.by}(")
+        value = self._value(source)
         objects = tuple(expressions.keys(source, self.key, "--key"))
         time, keys = self.time_and_keys(source, self.query.window)
-        return TotalsFileQuery(self.query, self.algorithm, {"value": value}, time, keys, objects)
+        numbers: Numbers = "float64" if value.scale is None else "int64"
+        return TotalsFileQuery(
+            replace(self.query, numbers=numbers, scale=value.scale or 0),
+            self.algorithm,
+            {"value": value.sql},
+            time,
+            keys,
+            objects,
+            scale=value.scale,
+        )
+
+    def _value(self, source: FileSource) -> expressions.Number:
+        """What is added up."""
+        if self.value == "*":
+            return expressions.Number("1.0")
+        if self.query.by == "count":
+            return expressions.Number(expressions.presence(source, self.value))
+        return expressions.number(source, self.value, way=")", before=f"{self.query.by}(")
 
     @override
     def look_up(self, source: FileSource, query: FileQuery) -> Any:

@@ -99,7 +99,7 @@ class WorkloadFileOptions(QueryOptions):
 
     @override
     def check(self, source: FileSource) -> FileQuery:
-        score = "0" if self.by is None else expressions.score(source, self.by)
+        score = "0.0" if self.by is None else expressions.score(source, self.by)
         time, keys = self.time_and_keys(source, self.query.model.window)
         return WorkloadFileQuery(self.query, self.algorithm, {"score": score}, time, keys)
 

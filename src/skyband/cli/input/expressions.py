@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from skyband.cli.input.source import Column, FileSource, duckdb_message
+from skyband.cli.input.source import Column, FileSource, duckdb_message, literal
 from skyband.errors import DataError, QueryError
 
 _NUMBERS = re.compile(
     r"(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\))"
 )
+_WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
+_DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_LONG_DIGITS = 18  # of a decimal that a BIGINT holds
+_SURE_DIGITS = 15  # of decimals that are all different as DOUBLE
 _INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
 _MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
 _MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
@@ -39,19 +43,77 @@ class Time:
     integers: bool | None
 
 
+@dataclass(frozen=True)
+class Number:
+    """SQL of a DOUBLE per row or, with a ``scale``, of a BIGINT in units of ``10**-scale``."""
+
+    sql: str
+    scale: int | None = None
+
+
+def number(
+    source: FileSource, text: str, option: str = "--by", way: str = "", before: str = ""
+) -> Number:
+    """The SQL of ``--by``, or of another option, which must be one number per row.
+
+    Whole numbers and decimals stay exact. ``before`` and ``way`` are what surrounds the expression
+    on the command line.
+    """
+    sql, type = _number(source, text, option, way, before)
+    decimal = _DECIMAL.fullmatch(type)
+    if _WHOLE.fullmatch(type):
+        return Number(f"CAST(({sql}\n) AS BIGINT)", 0)
+    if decimal and int(decimal[1]) <= _LONG_DIGITS:
+        scale = int(decimal[2])
+        whole = f"({sql}\n) * CAST({10**scale} AS DECIMAL(19, 0))"
+        return Number(f"CAST({whole} AS BIGINT)", scale)
+    if decimal or type in ("HUGEINT", "UHUGEINT", "BIGNUM"):
+        narrow = f"DECIMAL({_LONG_DIGITS}, {decimal[2]})" if decimal else "BIGINT"
+        raise _too_wide(text, option, way, before, type, narrow, "18 digits, or 64 bits")
+    return Number(f"CAST(({sql}\n) AS DOUBLE)")
+
+
 def score(
     source: FileSource, text: str, option: str = "--by", way: str = "", before: str = ""
 ) -> str:
-    """The SQL of ``--by``, or of another option, which must be one number per row.
+    """The same as a DOUBLE; refuses whole numbers and decimals that would be rounded."""
+    sql, type = _number(source, text, option, way, before)
+    double = f"CAST(({sql}\n) AS DOUBLE)"
+    decimal = _DECIMAL.fullmatch(type)
+    if decimal and int(decimal[1]) > _SURE_DIGITS:
+        raise _too_wide(text, option, way, before, type, "DOUBLE", f"{_SURE_DIGITS} digits")
+    if type not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"):
+        return double
+    fix = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')} accepts ties"
+    refusal = f"{option} {text!r} holds a number beyond 2**53, which DOUBLE rounds; {fix}"
+    return (
+        f"CASE WHEN ({sql}\n) IS NULL THEN NULL "
+        f"WHEN ({sql}\n) BETWEEN {-(1 << 53)} AND {1 << 53} THEN {double} "
+        f"ELSE error({literal(refusal)}) END"
+    )
 
-    ``before`` and ``way`` are what surrounds the expression on the command line.
-    """
+
+def _too_wide(
+    text: str, option: str, way: str, before: str, type: str, narrow: str, most: str
+) -> DataError:
+    casts = (f"{before}CAST({text} AS {kind}){way}" for kind in dict.fromkeys((narrow, "DOUBLE")))
+    return DataError(
+        f"{option} {text!r} is of type {type}",
+        f"numbers of at most {most}, which are ranked exactly",
+        "write " + " or ".join(f"{option} {quote(cast)}" for cast in casts),
+    )
+
+
+def _number(source: FileSource, text: str, option: str, way: str, before: str) -> tuple[str, str]:
+    """The SQL of a number per row, and its type; of a file without rows it may be a NULL."""
     sql = _scalar(source, text, option)
     if sql is None:
-        return "NULL"
+        return "NULL", "DOUBLE"
     type = _type(source, sql)
-    if _NUMBERS.fullmatch(type) or (type != "BOOLEAN" and source.empty):
-        return sql
+    if _NUMBERS.fullmatch(type):
+        return sql, type
+    if type != "BOOLEAN" and source.empty:
+        return sql, "DOUBLE"
     fix = f"rank by a number, such as {option} {_EXAMPLES[option]}"
     numbers = {"VARCHAR": f"TRY_CAST({text} AS DOUBLE)", "BOOLEAN": f"CAST({text} AS INTEGER)"}
     turned = f"epoch({text})" if _MOMENTS.fullmatch(type) else numbers.get(type)
@@ -66,7 +128,7 @@ def presence(source: FileSource, text: str) -> str:
     if sql is None:
         return "NULL"
     if _NUMBERS.fullmatch(_type(source, sql)):
-        return sql  # so that NaN is no value
+        return f"CAST(({sql}\n) AS DOUBLE)"  # so that NaN is no value
     return f"CASE WHEN {sql} IS NULL THEN NULL ELSE 1 END"
 
 

@@ -228,7 +228,7 @@ class FileSource:
         and then of the columns by which they are told apart: ``object``. Rows for which ``where``
         is not true are not there at all.
         """
-        values = [f"CAST(({sql}\n) AS DOUBLE) AS {name}" for name, sql in numbers.items()]
+        values = [f"{sql} AS {name}" for name, sql in numbers.items()]
         if time is None and not keys and not objects:
             return self._stream(f"SELECT {', '.join(values)} FROM {self.scan} WHERE {where}")
         inner = ["row_number() OVER () - 1 AS row", *values]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.cli.commands.file_query import FileQuery
-    from skyband.order import Ints
+    from skyband.order import Bools, Ints
 
 AFTER_ALL = 1 << 62
 """The row number of a mark that ends a key: it sorts behind every row of its place."""
@@ -34,21 +34,22 @@ def stage(source: FileSource, query: FileQuery, watch: Callable[[int], None]) ->
         source.scratch(),
         min((one.window for one in query.queries), key=lambda window: window.slide),
         max(one.k for one in query.queries),
+        query.staged,
         tuple(query.numbers),
         bool(query.objects),
     )
-    names = (*PLACED, *staged.others)
-    with _writer(staged.rows, names) as rows:
+    schema = _schema((*PLACED, *staged.others), (*WHOLE, *query.on_spark().whole))
+    with _writer(staged.rows, schema) as rows:
         for batch in query.rows(source):
-            rows.write_batch(_batch(names, *staged.take(batch)))
+            rows.write_batch(_batch(schema, *staged.take(batch)))
             watch(batch.num_rows)
     if staged.ends is not None:
         staged.note_last()
         last = np.array(staged.last, np.int64).reshape(-1, 2)
         nothing = [np.full(len(last), 0 if name in WHOLE else np.nan) for name in staged.others]
         after = np.full(len(last), AFTER_ALL)
-        with _writer(staged.ends, names) as ends:
-            ends.write_batch(_batch(names, last[:, 0], last[:, 1], after, nothing))
+        with _writer(staged.ends, schema) as ends:
+            ends.write_batch(_batch(schema, last[:, 0], last[:, 1], after, nothing))
     return staged
 
 
@@ -56,7 +57,8 @@ def stage(source: FileSource, query: FileQuery, watch: Callable[[int], None]) ->
 class Stage:
     """Maintains what is known of the rows that were written.
 
-    ``window`` has the shortest slide of all queries, ``k`` is the largest. ``rows`` and ``ends``
+    ``window`` has the shortest slide of all queries, ``k`` is the largest, ``column`` makes an
+    array of a column of numbers, and says where it is NULL. ``rows`` and ``ends``
     are files of ``key, place, row`` and ``numbers``, the columns by which rows are ranked;
     ``place`` is a row's time, or its arrival number within its key. If ``objects`` of many rows
     are ranked, their numbers are in ``object``, and answers are to name them by these. Rows that
@@ -67,6 +69,7 @@ class Stage:
     directory: Path
     window: Window
     k: int
+    column: Callable[[Any, str], tuple[Any, Bools | None]] = score_column
     numbers: tuple[str, ...] = ("score",)
     objects: bool = False
     dropped: Dropped = field(default_factory=Dropped)
@@ -112,7 +115,7 @@ class Stage:
         """The key, place, row and other columns of those rows of a batch that can be ranked."""
         count = batch.num_rows
         names = batch.schema.names
-        scores = [score_column(batch.column(name), name) for name in self.numbers]
+        scores = [self.column(batch.column(name), name) for name in self.numbers]
         columns: list[Any] = [column for column, _ in scores]
         null = np.any([missing for _, missing in scores if missing is not None], axis=0)
         key = nonnull_array(batch, "key") if "key" in names else np.zeros(count, np.int64)
@@ -133,7 +136,7 @@ class Stage:
             place = self._arrivals(key)
         if self.objects:
             columns.insert(0, nonnull_array(batch, "object"))
-        unranked = np.any([np.isnan(column) for column in columns], axis=0) & there
+        unranked = (np.any([np.isnan(column) for column in columns], axis=0) | null) & there
         nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls
         self.dropped.nan_score += int(np.count_nonzero(unranked)) - nulls
@@ -170,21 +173,26 @@ class Stage:
         self._step = (int(key[-1]), int(step[-1]))
 
 
-def _writer(path: Path, names: tuple[str, ...]) -> pa.parquet.ParquetWriter:
+def _schema(names: tuple[str, ...], whole: tuple[str, ...]) -> pa.Schema:
     import pyarrow as pa
+
+    return pa.schema([(name, pa.int64() if name in whole else pa.float64()) for name in names])
+
+
+def _writer(path: Path, schema: pa.Schema) -> pa.parquet.ParquetWriter:
     from pyarrow import parquet
 
-    schema = pa.schema([(name, pa.int64() if name in WHOLE else pa.float64()) for name in names])
     return parquet.ParquetWriter(path, schema, use_dictionary=False, write_statistics=False)
 
 
 def _batch(
-    names: tuple[str, ...], key: Ints, place: Ints, row: Ints, others: list[Any]
+    schema: pa.Schema, key: Ints, place: Ints, row: Ints, others: list[Any]
 ) -> pa.RecordBatch:
+    """Rows as they are written; a whole number that is NaN is NULL."""
     import pyarrow as pa
 
-    columns = [
-        pa.array(column.astype(np.int64 if name in WHOLE else np.float64, copy=False))
-        for name, column in zip(names, (key, place, row, *others), strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(columns, list(names))
+    columns = []
+    for written, column in zip(schema, (key, place, row, *others), strict=True):
+        missing = np.isnan(column) if written.type == pa.int64() else None
+        columns.append(pa.array(column, written.type, mask=missing))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -6,6 +6,7 @@ Whatever engine answered a query fills a leaderboard; whoever prints one does no
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ class Block(NamedTuple):
     place: Ints
     rank: Ints
     previous: Ints | None
-    score: Floats
+    score: Floats | Ints
 
 
 class _Windows(NamedTuple):
@@ -44,7 +45,7 @@ class _Windows(NamedTuple):
     id: Ints
     rank: Ints | None
     previous: Ints | None
-    score: Floats | None
+    score: Floats | Ints | None
 
 
 _NONE = np.empty(0, np.int64)
@@ -58,7 +59,8 @@ class Leaderboard:
     windows hold row numbers only, unless scores are ``relative``: to what else is in the window.
     Of a workload ``queries`` are the names: keys number them. If what is ranked are ``objects``,
     each of which may have many rows, then objects have numbers, and rows have none. ``notes`` are
-    sentences to be printed beside what was dropped.
+    sentences to be printed beside what was dropped. With a ``scale`` scores are whole numbers, in
+    units of ``10**-scale``.
 
     Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
     with changes, 8 more for relative scores) and a byte per row of the file up to the last one
@@ -71,7 +73,9 @@ class Leaderboard:
         queries: tuple[str, ...] = (),
         relative: bool = False,
         objects: bool = False,
+        scale: int | None = None,
     ) -> None:
+        self.scale = scale
         self.timed = timed
         self.queries = queries
         self.relative = relative or objects
@@ -82,12 +86,14 @@ class Leaderboard:
         self.approximate = 0  # of them
         self.accuracy = 0.0  # of these, added up
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
-        self.scores = np.empty(0)  # their scores; of relative ones, those that came first
+        self.scores: Floats | Ints = np.empty(
+            0
+        )  # their scores; of relative ones, those that came first
         self._all = _NO_WINDOWS
         self._columns: list[list[Any]] = [[] for _ in _Windows._fields]
         self._ranked = 0
         self._seen = np.zeros(_AT_ONCE, np.bool_)
-        self._new: list[tuple[Ints, Floats]] = []
+        self._new: list[tuple[Ints, Floats | Ints]] = []
 
     def add(self, ranked: Ranked, key: Ints | None = None) -> None:
         """Take in what one push answered; ``key`` numbers the key of each window."""
@@ -114,7 +120,13 @@ class Leaderboard:
             if values is not None:
                 column.append(values)
 
-    def _note(self, id: Ints, score: Floats) -> None:
+    def numbers(self, scores: Floats | Ints) -> list[Any]:
+        """Scores as Python's numbers: float, int or Decimal."""
+        if not self.scale:
+            return scores.tolist()
+        return [Decimal(score).scaleb(-self.scale) for score in scores.tolist()]
+
+    def _note(self, id: Ints, score: Floats | Ints) -> None:
         highest = int(id.max())
         if highest >= len(self._seen):
             room = max(highest + 1, 2 * len(self._seen)) - len(self._seen)

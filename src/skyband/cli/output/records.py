@@ -6,6 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import BinaryIO
 
 import numpy as np
@@ -34,11 +35,15 @@ class Records(ABC):
         self.middles = self._middles(board.scores, board.rows)
         self.tails = self.all_tails(cells)
 
-    def _middles(self, scores: Floats, rows: Ints) -> list[str]:
-        return [self.middle(*pair) for pair in zip(scores.tolist(), rows.tolist(), strict=True)]
+    def _middles(self, scores: Floats | Ints, rows: Ints) -> list[str]:
+        texts = [
+            f"{score:f}" if isinstance(score, Decimal) else repr(score)
+            for score in self.board.numbers(scores)
+        ]
+        return [self.middle(*pair) for pair in zip(texts, rows.tolist(), strict=True)]
 
     @abstractmethod
-    def middle(self, score: float, row: int) -> str:
+    def middle(self, score: str, row: int) -> str:
         """A row's score and number; objects have a score only."""
 
     @abstractmethod
@@ -126,8 +131,8 @@ class Csv(Records):
         self.header = ",".join(map(_quoted, names))
 
     @override
-    def middle(self, score: float, row: int) -> str:
-        return f",{score!r}" if self.board.objects else f",{score!r},{row}"
+    def middle(self, score: str, row: int) -> str:
+        return f",{score}" if self.board.objects else f",{score},{row}"
 
     @override
     def all_tails(self, cells: Cells) -> list[str]:
@@ -165,9 +170,9 @@ class Json(Records):
     """
 
     @override
-    def middle(self, score: float, row: int) -> str:
+    def middle(self, score: str, row: int) -> str:
         number = "" if self.board.objects else f', "row": {row}'
-        return f', "score": {_json("float", repr(score))}{number}'
+        return f', "score": {_json("float", score)}{number}'
 
     @override
     def all_tails(self, cells: Cells) -> list[str]:

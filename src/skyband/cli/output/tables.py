@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from itertools import groupby
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
@@ -37,7 +38,7 @@ class Window(NamedTuple):
     start: int
     end: int
     query: str
-    rows: list[tuple[int, int, int, float]]
+    rows: list[tuple[int, int, int, float | int | Decimal]]
 
 
 def write_tables(
@@ -123,8 +124,8 @@ def _last_of_each(board: Leaderboard, order: Ints, limit: int) -> list[Window]:
 def _windows(board: Leaderboard, order: Ints) -> Iterator[Window]:
     for block in board.blocks(order):
         previous = block.rank if block.previous is None else block.previous
-        columns = (block.place, block.rank, previous, block.score)
-        rows = list(zip(*(column.tolist() for column in columns), strict=True))
+        columns = (column.tolist() for column in (block.place, block.rank, previous))
+        rows = list(zip(*columns, board.numbers(block.score), strict=True))
         low = 0
         for start, end, size, key in zip(*(c.tolist() for c in block[:4]), strict=True):
             query = board.queries[key] if board.queries else ""
@@ -220,8 +221,10 @@ def _short(cells: Cells, column: int, place: int) -> str:
     return text.replace("\n", "⏎").replace("\r", "")
 
 
-def _rounded(value: float) -> str:
-    """A number in about ten characters."""
+def _rounded(value: float | int | Decimal) -> str:
+    """A number in about ten characters; whole numbers and decimals as they are."""
+    if not isinstance(value, float):
+        return f"{value:,}" if abs(value) >= 10_000 else f"{value}"
     exact = repr(float(value)).removesuffix(".0")
     if not 1e-4 <= abs(value) < 1e15 or (abs(value) < 10_000 and len(exact) <= 10):
         return exact if len(exact) <= 10 else f"{value:.6g}"

@@ -104,10 +104,12 @@ class Arrivals(EngineRows):
             yield from self._push(released.take(list(range(low, min(len(ready), low + room)))))
 
     def _push(self, rows: WaitingRows) -> Iterator[Answer]:
-        scores = np.array([np.nan if s is None else s for s in rows.score], np.float64)
-        self.carry(len(scores), rows.columns)
         monitor: Any = self.monitor
-        yield from self.answers(monitor.push(scores))
+        numbers = monitor.query.numbers
+        missing = np.array([score is None for score in rows.score], np.bool_)
+        scores = np.array([0 if score is None else score for score in rows.score], numbers)
+        self.carry(len(scores), rows.columns)
+        yield from self.answers(monitor.push(np.ma.array(scores, mask=missing)))
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,7 @@ class ArrivalSpec(StateSpec):
         return (
             StructField("engine", BinaryType(), False),
             array_field("waiting_at", LongType()),
-            array_field("waiting_score", DoubleType()),
+            array_field("waiting_score", self._score),
             *column_fields(self.ties, "waiting_tie"),
             *column_fields(self.types, "waiting_kept"),
             array_field("ids", LongType(), False),
@@ -137,7 +139,11 @@ class ArrivalSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes)
+        return answer_fields(self.types, self.changes, self._score)
+
+    @property
+    def _score(self) -> DataType:
+        return LongType() if self.query.numbers == "int64" else DoubleType()
 
     @property
     def changes(self) -> bool:

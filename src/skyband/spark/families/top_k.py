@@ -8,7 +8,7 @@ inside the JVM, and the minimal candidate set over panes is kept. Count windows 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pydantic import Field
@@ -31,7 +31,7 @@ from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
 from skyband.spark.panes import best_rows, deduplicated, settled, watermarked
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, WindowPlan, check_k, exact_score, resolve_base
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
@@ -82,6 +82,7 @@ class TopKPlan(WindowPlan):
             self.base.types,
             self.changes,
             self.first_full_window,
+            self.score.transport_type,
         )
 
     def explain_lines(self) -> Lines:
@@ -210,13 +211,15 @@ class TopKFamily(Family):
         """Check a query against a DataFrame; raises before any row is read."""
         query = options.query()
         check_k(query.k)
-        score = score_column(df, options.by)
+        score = exact_score(df, options.by)
         base = resolve_base(
             df, options, query.window, carry=options.keep, id=options.id, scores=[options.by]
         )
         by_arrival = base.axis.kind == "arrival"
         kind = ArrivalPlan if by_arrival else TopKPlan
         text = options.by if isinstance(options.by, str) else str(options.by)
+        if score.is_exact:
+            query = replace(query, numbers="int64")
         return kind(base, query, score, text, options.algorithm)
 
 

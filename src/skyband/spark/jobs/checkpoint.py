@@ -205,13 +205,17 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
     changed = [
         f"{name} was {_shown(old, name)} and is now {_shown(new, name)}"
         for name in names
-        if old.get(name) != new.get(name) and old.get(name) not in unspoken
+        if old.get(name) != new.get(name)
+        and old.get(name) not in unspoken
+        and not (name == "score" and _is_now_cast(old, new))
     ]
     if changed:
         raise QueryError(
             f"checkpoint {checkpoint} belongs to another query: {', '.join(changed)}",
             "the query that began it",
-            "restore the query, or start a new checkpoint, and a new sink",
+            f"write by='{_cast(old)}', which goes on as it was, or start a new checkpoint"
+            if "score_type" in new and "score_type" not in old
+            else "restore the query, or start a new checkpoint, and a new sink",
         )
     ours, theirs = now["shuffle_partitions"], before["shuffle_partitions"]
     if ours != theirs:
@@ -220,6 +224,16 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
             f"{theirs}: Spark cannot change them later",
             f"write session(shuffle_partitions={theirs}), or start a new checkpoint",
         )
+
+
+def _cast(query: dict[str, Any]) -> str:
+    """The score of a query as a double: releases before ranked all numbers as such."""
+    return f"CAST({query.get('score')} AS DOUBLE)"
+
+
+def _is_now_cast(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether a score that was a double silently is now one by a cast."""
+    return "score_type" not in old and str(new.get("score")).upper() == _cast(old).upper()
 
 
 def _shown(query: dict[str, Any], name: str) -> str:

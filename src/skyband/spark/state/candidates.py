@@ -12,6 +12,7 @@ import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
 from skyband.order import Floats, Ints
+from skyband.query import Numbers
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.state.processor import (
     KeyState,
@@ -77,14 +78,14 @@ class Ranking:
     pool: Pool
     pane: Ints
     place: Ints
-    score: Floats
+    score: Floats | Ints
     slot: Ints
 
     @classmethod
-    def empty(cls, pool: Pool) -> Ranking:
+    def empty(cls, pool: Pool, numbers: Numbers = "float64") -> Ranking:
         """No rows."""
         none = np.empty(0, np.int64)
-        return cls(pool, none, none, np.empty(0), none)
+        return cls(pool, none, none, np.empty(0, numbers), none)
 
     def __len__(self) -> int:
         return len(self.score)
@@ -94,6 +95,11 @@ class Ranking:
         """The carried columns."""
         slots = self.slot.tolist()
         return [[column[slot] for slot in slots] for column in self.pool.columns]
+
+    @property
+    def falling(self) -> Floats | Ints:
+        """Scores turned round, so that they rise with the rank."""
+        return turned(self.score)
 
     def take(self, at: Ints | slice) -> Ranking:
         """The rows at these places."""
@@ -109,9 +115,11 @@ class Ranking:
         }
 
     @classmethod
-    def restore(cls, fields: Mapping[str, Any], pool: Pool, prefix: str = "") -> Ranking:
+    def restore(
+        cls, fields: Mapping[str, Any], pool: Pool, prefix: str = "", numbers: Numbers = "float64"
+    ) -> Ranking:
         """Rows from the fields of a state."""
-        score = np.array(fields[f"{prefix}score"], np.float64)
+        score = np.array(fields[f"{prefix}score"], numbers)
         columns = saved_columns(fields, len(pool.columns), f"{prefix}kept")
         return cls(
             pool,
@@ -149,6 +157,7 @@ class Candidates:
     first_full_window: int = -FOREVER  # windows before it are not answered
     due: int = -FOREVER
     last_complete_window: int = -FOREVER  # if windows count rows
+    numbers: Numbers = "float64"  # what scores are
     pool: Pool = field(init=False)
     rows: Ranking = field(init=False)
     dominator_count: Ints = field(init=False)
@@ -156,7 +165,7 @@ class Candidates:
 
     def __post_init__(self) -> None:
         self.pool = Pool(self.width)
-        self.rows = self.previous = Ranking.empty(self.pool)
+        self.rows = self.previous = Ranking.empty(self.pool, self.numbers)
         self.dominator_count = np.empty(0, np.int64)
 
     def __len__(self) -> int:
@@ -180,7 +189,7 @@ class Candidates:
         upto = min(closed, self.last_complete_window) if ended else closed
         yield from self.answer_before(upto + 1)
         if ended and self.last_complete_window < closed:
-            self.rows = self.previous = Ranking.empty(self.pool)
+            self.rows = self.previous = Ranking.empty(self.pool, self.numbers)
 
     def insert(self, pane: CandidatePane) -> None:
         """Take in the best rows of a pane that is newer than all before."""
@@ -189,11 +198,11 @@ class Candidates:
             raise AssertionError(f"pane of window {step} after window {self.due - 1} was answered")
         if not pane.score:
             return
-        score = np.array(pane.score, np.float64)
+        score = np.array(pane.score, self.numbers)
         new = len(score)
-        below = -score
-        above = np.searchsorted(below, -self.rows.score, side="right")  # ties: the newer first
-        order = np.argsort(np.concatenate([below, -self.rows.score]), kind="stable")
+        below = turned(score)
+        above = np.searchsorted(below, self.rows.falling, side="right")  # ties: the newer first
+        order = np.argsort(np.concatenate([below, self.rows.falling]), kind="stable")
         in_pane = self._dominators_in_pane(pane, below)
         counts = np.concatenate([in_pane, self.dominator_count + above])[order]
         fits = counts < self.k
@@ -207,12 +216,12 @@ class Candidates:
         self.rows = joined.take(order[fits])
         self.dominator_count = counts[fits]
 
-    def _dominators_in_pane(self, pane: CandidatePane, below: Floats) -> Ints:
+    def _dominators_in_pane(self, pane: CandidatePane, below: Floats | Ints) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
         counts = np.arange(len(below), dtype=np.int64)
         as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(pane.number)
         if as_long.any():
-            counts += np.searchsorted(-self.rows.score[as_long], below, side="left")
+            counts += np.searchsorted(self.rows.falling[as_long], below, side="left")
         return counts
 
     def answer_before(self, step: int) -> Iterator[Answer]:
@@ -249,7 +258,7 @@ class Candidates:
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         rows, longer_lived = self.rows, list[int]()
-        columns = (-rows.score, -rows.pane, rows.place)
+        columns = (rows.falling, -rows.pane, rows.place)
         order = zip(*(column.tolist() for column in columns), strict=True)
         assert all(before < after for before, after in pairwise(order)), "1"
         lasts = self.lifetimes.last(rows.pane).tolist()
@@ -257,6 +266,11 @@ class Candidates:
             assert count == len(longer_lived) - bisect_left(longer_lived, last) < self.k, "2"
             insort(longer_lived, last)
         assert not longer_lived or longer_lived[0] >= self.due, "3"
+
+
+def turned(score: Floats | Ints) -> Floats | Ints:
+    """Scores so that the best is the smallest; ``-`` would overflow at the end of int64."""
+    return ~score if score.dtype == np.int64 else -score
 
 
 def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:
@@ -295,6 +309,12 @@ class CandidateSpec(StateSpec):
     types: tuple[DataType, ...]
     changes: bool
     first_full_window: int = -FOREVER
+    score: DataType = field(default_factory=DoubleType)
+
+    @property
+    def numbers(self) -> Numbers:
+        """What scores are."""
+        return "int64" if isinstance(self.score, LongType) else "float64"
 
     @property
     def fields(self) -> tuple[StructField, ...]:
@@ -311,14 +331,14 @@ class CandidateSpec(StateSpec):
         return [
             array_field(f"{prefix}pane", LongType(), False),
             array_field(f"{prefix}place", LongType(), False),
-            array_field(f"{prefix}score", DoubleType(), False),
+            array_field(f"{prefix}score", self.score, False),
             *column_fields(self.types, f"{prefix}kept"),
         ]
 
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes)
+        return answer_fields(self.types, self.changes, self.score)
 
     def pane(self, values: tuple[Any, ...]) -> CandidatePane:
         """A pane of its label, number, scores, carried columns, last complete window."""
@@ -331,15 +351,21 @@ class CandidateSpec(StateSpec):
     ) -> CandidateState:
         """The candidates of a key."""
         candidates = Candidates(
-            self.k, self.grid, len(self.types), self.changes, self.first_full_window
+            self.k,
+            self.grid,
+            len(self.types),
+            self.changes,
+            self.first_full_window,
+            numbers=self.numbers,
         )
         if fields is not None:
             candidates.due = fields["due"]
             candidates.last_complete_window = fields["reached"]
             candidates.dominator_count = np.array(fields["beaten"], np.int64)
-            candidates.rows = Ranking.restore(fields, candidates.pool)
+            pool, numbers = candidates.pool, self.numbers
+            candidates.rows = Ranking.restore(fields, pool, numbers=numbers)
             if self.changes:
-                candidates.previous = Ranking.restore(fields, candidates.pool, "previous_")
+                candidates.previous = Ranking.restore(fields, pool, "previous_", numbers)
         return CandidateState(self, candidates)
 
 

@@ -246,8 +246,13 @@ def named_columns(columns: list[list[Any]], prefix: str = "kept") -> dict[str, A
     return {f"{prefix}_{i}": column for i, column in enumerate(columns)}
 
 
-def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructField, ...]:
-    """The columns of an answer, without the key: one row per window, one array per column."""
+def answer_fields(
+    types: tuple[DataType, ...], changes: bool, score: DataType | None = None
+) -> tuple[StructField, ...]:
+    """The columns of an answer, without the key: one row per window, one array per column.
+
+    A ``score`` is a double unless its type is given.
+    """
     ranks = (
         StructField("ranks", ArrayType(IntegerType(), False)),
         StructField("previous", ArrayType(IntegerType(), False)),
@@ -255,7 +260,7 @@ def answer_fields(types: tuple[DataType, ...], changes: bool) -> tuple[StructFie
     return (
         StructField("window", LongType()),
         StructField("candidates", LongType()),
-        StructField("scores", ArrayType(DoubleType(), False)),
+        StructField("scores", ArrayType(score or DoubleType(), False)),
         *(ranks if changes else ()),
         *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(types)),
     )

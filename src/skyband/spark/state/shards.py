@@ -29,6 +29,7 @@ from skyband.spark.state.batch import (
     record_batch,
     sortable,
 )
+from skyband.spark.state.candidates import turned
 from skyband.spark.state.processor import answer_fields
 
 if TYPE_CHECKING:
@@ -75,18 +76,24 @@ def shard_panes(
 
 
 def merged(
-    answers: DataFrame, base: BasePlan, shards: int, k: int, types: tuple[DataType, ...]
+    answers: DataFrame,
+    base: BasePlan,
+    shards: int,
+    k: int,
+    types: tuple[DataType, ...],
+    score: DataType | None = None,
 ) -> DataFrame:
     """One ranking per window and key, of those of its shards.
 
-    ``types`` are those of the parts of an id; behind them is the time of the newest row.
+    ``types`` are those of the parts of an id; behind them is the time of the newest row. A
+    ``score`` is a double unless its type is given.
     """
     answers = answers.drop(f"key_{len(base.keys)}")  # the shard
     if shards == 1:
         return answers
     keys = indexed("key", len(base.keys))
     fields = [StructField(name, answers.schema[name].dataType) for name in keys]
-    schema = StructType([*fields, *answer_fields(types, False)])
+    schema = StructType([*fields, *answer_fields(types, False, score)])
     names = [*keys, "window"]
     together = answers.repartition(*names)
     merge = _merge_sorted
@@ -130,10 +137,12 @@ def best(k: int, columns: Columns) -> tuple[Any, ...]:
     """
     candidates, scores, *rest = columns
     counts = [count for count in candidates if count is not None]
-    score = np.array(list(chain(*scores)), np.float64)
+    all_scores = list(chain(*scores))
+    is_whole = bool(all_scores) and isinstance(all_scores[0], int)
+    score = np.array(all_scores, np.int64 if is_whole else np.float64)
     *ids, times = (list(chain(*column)) for column in rest)
     newest = np.array(times, np.int64)
-    order = np.lexsort((-newest, -score))
+    order = np.lexsort((-newest, turned(score)))
     upper, lower = order[:-1], order[1:]
     tied = (score[upper] == score[lower]) & (newest[upper] == newest[lower])
     ranks: list[int] = order.tolist()

@@ -26,7 +26,7 @@ from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import SHARD
 from skyband.windows import TimeWindow
@@ -260,7 +260,7 @@ class DominatingFamily(Family):
         kind = DominatingByKeyPlan if base.keys else DominatingPlan
         # each shard gets a copy of all candidates
         shards = 0 if base.keys else options.shards or usual_shards(base.partitions)
-        score = _missing(columns)
+        score = Score(_missing(columns))
         return kind(base, query, score, "points dominated", options.algorithm, points, shards)
 
 

@@ -38,7 +38,7 @@ from skyband.spark.jobs.queries import JobQuery, Part, SafeText, WindowQuery
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import settled
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
 from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import merged, shard_groups, shard_panes, spread
 
@@ -367,7 +367,7 @@ class IncompleteFamily(Family):
         return IncompletePlan(
             replace(base, ties=()),  # ids are carried, and break ties
             query,
-            F.when(nameless, F.lit(None).cast("double")).otherwise(value),
+            Score(F.when(nameless, F.lit(None).cast("double")).otherwise(value)),
             options.value_text or str(options.value),
             options.algorithm,
             str(options.stream),

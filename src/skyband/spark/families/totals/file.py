@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType
 from typing_extensions import override
 
 from skyband.engine.adapter import Adapter
 from skyband.spark.api import top_k
+from skyband.spark.columns import decimal_of
 from skyband.spark.files import FileRanking
 from skyband.totals.query import TopKTotals
 from skyband.windows import CountWindow
@@ -37,12 +39,25 @@ class TotalsFile(FileRanking):
 
     @property
     @override
+    def whole(self) -> tuple[str, ...]:
+        return self.numbers if self.query.numbers == "int64" else ()
+
+    @property
+    @override
+    def score_type(self) -> str:
+        return "bigint" if self.whole and self.query.by in ("sum", "min", "max") else "double"
+
+    @property
+    @override
     def sharded(self) -> bool:
         return not self.keyed and self.query.emit == "all"
 
     @override
     def best(self, rows: DataFrame, **window: Any) -> DataFrame:
         aggregate = f"{'avg' if self.query.by == 'mean' else self.query.by}(value)"
+        if self.query.scale and self.query.by == "mean":
+            decimal = decimal_of(F.col("value"), DecimalType(18, self.query.scale))
+            rows = rows.withColumn("value", decimal)
         best = top_k(rows, k=self.query.k, by=aggregate, key="object", **window)
         if not isinstance(self.query.window, CountWindow):
             return best

@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import QueryError
+from skyband.query import Numbers
 from skyband.spark.columns import (
     LABEL,
     POSITION,
@@ -33,21 +34,26 @@ from skyband.spark.columns import (
     in_words,
     require_frame,
     schema_of,
+    unscaled,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
 from skyband.spark.families.totals.state import TotalsSpec
-from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
+from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
 from skyband.spark.jobs.queries import JobQuery, SafeText
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
 from skyband.spark.panes import pane_number, settled, watermarked
 from skyband.spark.plan import (
+    LONG_DIGITS,
     Family,
+    Score,
     WindowPlan,
+    as_double,
     check_k,
+    evaluated,
     resolve_base,
-    score_column,
+    too_wide,
     warn_of_errors,
 )
 from skyband.spark.sessions import FAILURES, spark_message
@@ -57,11 +63,12 @@ from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 from skyband.windows import CountWindow, TimeWindow
 
-_LONG_DIGITS = 18  # of a decimal that a bigint holds for sure
+_SUM_DIGITS = 19  # of a sum that a bigint holds
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
     "rows": "rows, counted",
     "extremes": "the largest or least value of each",
+    "whole_extremes": "the largest or least value of each",
     "ints": "whole numbers, whose sums are exact",
     "longs": "whole numbers in two parts, whose sums are exact",
     "doubles": "doubles cut into whole numbers, so that sums are exact in any order",
@@ -117,14 +124,13 @@ class TotalsOptions(WindowOptions):
 class TotalsPlan(WindowPlan):
     """A query for totals; what a row carries is its key.
 
-    ``exact`` is the value as the column has it, for sums of whole numbers, in units of
-    ``10**-scale``.
+    ``exact`` is the value as the column has it, if it is a whole number or a decimal, in units of
+    its last digit. ``score`` has a double to check rows by, and the type of totals.
     """
 
     aggregate: Aggregate
     accumulator: Accumulator
     exact: Column | None
-    scale: int
     shards: int
 
     @property
@@ -180,19 +186,22 @@ class TotalsPlan(WindowPlan):
             self.grid,
             replace(self.query, window=replace(window, unit="tick")),
             self.sums,
-            self.scale,
+            self.score.transport_type,
             self.shards > 1,
             self.digest,
         )
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
-        return merged(answers, self.base, self.shards, self.query.k, self.base.types)
+        types, score = self.base.types, self.score.transport_type
+        return merged(answers, self.base, self.shards, self.query.k, types, score)
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
+        described = super().describe()
+        described.pop("score_type", None)  # what is kept does not depend on it
         return {
-            **super().describe(),
+            **described,
             "totals": [column.name for column in self.base.columns],
             "held": self.accumulator,
             "shards": self.shards,
@@ -287,7 +296,7 @@ class TotalsFamily(Family):
         aggregate = aggregate_of(df, options.by)
         value = _value(df, aggregate)
         check_k(query.k)
-        score = score_column(df, value)
+        column = as_double(evaluated(df, value, "by")[0])
         _check_key(df, options)
         base = resolve_base(
             df,
@@ -298,17 +307,18 @@ class TotalsFamily(Family):
             id=options.key,
             id_option="key",
         )
-        accumulator, exact, scale = _accumulator(df, aggregate)
+        accumulator, exact, type = _accumulator(df, aggregate)
+        numbers: Numbers = "int64" if accumulator in WHOLE else "float64"
+        scale = type.scale if isinstance(type, DecimalType) else 0
         return TotalsPlan(
             base,
-            replace(query, by=aggregate.by),
-            score,
+            replace(query, by=aggregate.by, numbers=numbers, scale=scale),
+            Score(column, _total_type(aggregate, type)),
             str(aggregate),
             options.algorithm,
             aggregate,
             accumulator,
             exact,
-            scale,
             options.shards or (1 if base.keys else usual_shards(base.partitions)),
         )
 
@@ -340,22 +350,35 @@ def _value(df: DataFrame, aggregate: Aggregate) -> str | Column:
     return F.when(column.isNull(), nothing).otherwise(F.lit(1.0))
 
 
-def _accumulator(df: DataFrame, aggregate: Aggregate) -> tuple[Accumulator, Column | None, int]:
-    """What a pane holds of a key, and the whole numbers that are summed, if they are."""
-    if aggregate.by == "count":
-        return "rows", None, 0
-    if aggregate.by in ("max", "min"):
-        return "extremes", None, 0
-    assert aggregate.value is not None
+def _accumulator(
+    df: DataFrame, aggregate: Aggregate
+) -> tuple[Accumulator, Column | None, DataType]:
+    """What a pane holds of a key; the whole numbers that it is of, if it is; the type of values."""
+    double = DoubleType()
+    if aggregate.value is None or aggregate.by == "count":
+        return "rows", None, double
     column, type = F.expr(aggregate.value), _type(df, aggregate.value)
+    extreme = aggregate.by in ("max", "min")
     if isinstance(type, (ByteType, ShortType, IntegerType)):
-        return "ints", column.cast("bigint"), 0
+        return (
+            ("extremes", None, double) if extreme else ("ints", column.cast("bigint"), LongType())
+        )
     if isinstance(type, LongType):
-        return "longs", column, 0
-    if isinstance(type, DecimalType) and type.precision <= _LONG_DIGITS and aggregate.by == "sum":
-        whole = column * F.lit(10**type.scale).cast("decimal(19,0)")
-        return "longs", whole.cast("bigint"), type.scale
-    return "doubles", None, 0
+        return "whole_extremes" if extreme else "longs", column, type
+    if not isinstance(type, DecimalType):
+        return "extremes" if extreme else "doubles", None, double
+    if type.precision > LONG_DIGITS:
+        raise too_wide(aggregate.value, "the value of by", type)
+    return "whole_extremes" if extreme else "longs", unscaled(column, type), type
+
+
+def _total_type(aggregate: Aggregate, type: DataType) -> DataType:
+    """The type of totals of values of a type: a mean is rounded, a sum may have a digit more."""
+    if aggregate.by in ("count", "mean"):
+        return DoubleType()
+    if isinstance(type, DecimalType) and aggregate.by == "sum":
+        return DecimalType(_SUM_DIGITS, type.scale)
+    return type
 
 
 def _type(df: DataFrame, value: str) -> DataType:

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from pyspark.sql.types import BinaryType, LongType, StructField
+from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
 from skyband.spark.families.totals.blocks import arrow_bytes
@@ -53,7 +53,7 @@ class ShardTotals:
     has their bytes can make it anew, and one that took in fewer panes can catch up.
     """
 
-    def __init__(self, query: TopKTotals, sums: PartialSums, scale: int) -> None:
+    def __init__(self, query: TopKTotals, sums: PartialSums) -> None:
         import pyarrow as pa
 
         from skyband.spark.families.totals.keys import KeyEncoder
@@ -61,7 +61,6 @@ class ShardTotals:
 
         self._sums = sums
         self._grid = PaneGrid.of(query.window)
-        self._scale = 10.0**scale
         self._changes = query.emit == "changes"
         self.monitor = TotalsMonitor(query, options={"ties": "arrival"})
         self.ids = KeyEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
@@ -174,7 +173,7 @@ class ShardTotals:
             return
         assert ranked.time is not None
         columns = [*self.ids.columns(ranked.id), ranked.time.tolist()]
-        score: list[float] = (ranked.score / self._scale).tolist()
+        score = ranked.score.tolist()
         for window, low, high, ranks in ranked_windows(ranked, self.monitor.query):
             yield Answer(window, score[low:high], [column[low:high] for column in columns], *ranks)
 
@@ -191,13 +190,13 @@ _engines: EngineCache[ShardTotals] = EngineCache()
 class TotalsSpec(StateSpec):
     """Keeps the panes of each shard.
 
-    The query's window counts microseconds. Sums are in units of ``10**-scale``; ``merged`` says
-    that rankings of several shards are merged, ``digest`` names the query.
+    The query's window counts microseconds. ``score`` is the type of totals; ``merged`` says that
+    rankings of several shards are merged, ``digest`` names the query.
     """
 
     query: TopKTotals
     sums: PartialSums
-    scale: int
+    score: DataType
     merged: bool
     digest: str
 
@@ -226,7 +225,8 @@ class TotalsSpec(StateSpec):
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; behind ids is the time, for merging."""
         types = self.sums.types
-        return answer_fields((*types, LongType()) if self.merged else types, self.changes)
+        types = (*types, LongType()) if self.merged else types
+        return answer_fields(types, self.changes, self.score)
 
     def pane(self, values: tuple[Any, ...]) -> PaneBlocks:
         """Blocks of a pane: its number, their bytes."""
@@ -235,7 +235,7 @@ class TotalsSpec(StateSpec):
 
     def new(self) -> ShardTotals:
         """A shard of which nothing is known."""
-        return ShardTotals(self.query, self.sums, self.scale)
+        return ShardTotals(self.query, self.sums)
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None

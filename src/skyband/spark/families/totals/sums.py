@@ -4,7 +4,8 @@ A sum of doubles depends on their order; a sum of whole numbers does not. So a d
 three whole numbers first, whose sums lose nothing: it belongs to a *bucket* of 44 powers of two, in
 units of ``2**(44 * bucket)``; a whole part of 32 bits, and two more parts of 32 bits each behind
 the point, hold all of its 53 bits. Keys whose values span many powers of two have a few partial
-sums per pane. Whole numbers of 64 bits are cut into two parts of 32.
+sums per pane. Whole numbers of 64 bits are cut into two parts of 32, and joined again: the engine
+adds up whole numbers as such.
 
 Batches are cut and added up in SQL, streams in Arrow, before Spark sees keys: its own aggregation
 of a stream writes a row of state for each key and pane, which costs more than all the rest. Both
@@ -30,15 +31,20 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from skyband.engine.whole_numbers import LARGEST
 from skyband.order import Bools, Floats, Ints
 from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE, indexed
+from skyband.totals.monitor import too_large
 from skyband.totals.query import By
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Accumulator = Literal["rows", "extremes", "ints", "longs", "doubles"]
+Accumulator = Literal["rows", "extremes", "whole_extremes", "ints", "longs", "doubles"]
 """What a pane holds of a key: rows, the largest or least value, or a sum of such numbers."""
+
+WHOLE: tuple[Accumulator, ...] = ("whole_extremes", "ints", "longs")
+"""Those of whole numbers of 64 bits."""
 
 EXACT = "_sky_exact"
 """The whole number that is summed, if the values are such."""
@@ -50,7 +56,15 @@ BITS_BELOW_UNIT = 12  # of a bucket's powers of two
 LOWEST, HIGHEST = -23, 23
 """Buckets of finite numbers; the ones beside them are those of the infinities."""
 
-_PARTS: dict[Accumulator, int] = {"rows": 0, "extremes": 1, "ints": 1, "longs": 2, "doubles": 3}
+_EXTREMES = ("extremes", "whole_extremes")
+_PARTS: dict[Accumulator, int] = {
+    "rows": 0,
+    "extremes": 1,
+    "whole_extremes": 1,
+    "ints": 1,
+    "longs": 2,
+    "doubles": 3,
+}
 _PART_UNIT = 1 << PART_BITS
 _LOW_BITS = _PART_UNIT - 1
 _SAFE = 1e-9  # logarithms are rounded: a bucket may hold a little more, but not less
@@ -73,7 +87,7 @@ class PartialSums:
     @property
     def value(self) -> str:
         """The column that is added up."""
-        return EXACT if self.accumulator in ("ints", "longs") else SCORE
+        return EXACT if self.accumulator in WHOLE else SCORE
 
     @property
     def counted(self) -> bool:
@@ -116,7 +130,7 @@ class PartialSums:
         rows = cut_sql(rows, self.accumulator)
         names = [*groups, *self.key, LABEL]
         names += [name for name in (LONGER, BUCKET) if name in rows.columns]
-        add = {"max": F.max, "min": F.min}[self.by] if self.accumulator == "extremes" else F.sum
+        add = {"max": F.max, "min": F.min}[self.by] if self.accumulator in _EXTREMES else F.sum
         sums = rows.groupBy(*names).agg(
             F.max(F.when(F.col(SCORE).isNotNull(), F.col(POSITION))).alias(POSITION),
             F.count(SCORE).alias(ROWS),
@@ -139,7 +153,7 @@ class PartialSums:
         same = [pa.array(panes), *(rows.column(name) for name in (*groups[:-1], *self.key))]
         if bucket is not None:
             same.append(pa.array(bucket))
-        add = self.by if self.accumulator == "extremes" else "sum"
+        add = self.by if self.accumulator in _EXTREMES else "sum"
         wanted = [("first", "min"), (POSITION, "max"), *((name, add) for name in self.parts)]
         if self.counted:
             wanted.append(("first", "count"))
@@ -174,7 +188,7 @@ class PartialSums:
         elif self.accumulator == "extremes":
             exact = single_parts(np.array(parts[0]))
         else:
-            exact = whole_parts(parts)
+            exact = single_parts(whole_values(parts))
         if not self.counted:
             return exact, None
         return exact, np.where(exact.first, int64(rows.column(ROWS))[exact.row], 0)
@@ -200,7 +214,7 @@ def cut_sql(rows: DataFrame, accumulator: Accumulator) -> DataFrame:
     if accumulator == "rows":
         return rows
     # 2**32 of 31 bits each fit a bigint
-    return rows.withColumn("part_0", exact if accumulator == "ints" else score)
+    return rows.withColumn("part_0", exact if accumulator in WHOLE else score)
 
 
 def cut_values(values: Any, accumulator: Accumulator) -> tuple[Ints | None, list[Any]]:
@@ -266,18 +280,18 @@ class ExactParts(NamedTuple):
     """Values to push: the partial sum that each is a part of, and whether it is its first."""
 
     row: Ints
-    value: Floats
+    value: Floats | Ints
     first: Bools
 
 
-def whole_parts(parts: list[Ints]) -> ExactParts:
-    """Parts of whole numbers: of one sum, or of one in units of ``2**32`` and one beside it."""
+def whole_values(parts: list[Ints]) -> Ints:
+    """The whole numbers that parts add up to; refuses those beyond 64 bits."""
     if len(parts) == 1:
-        return _joined(_halves(parts[0], 0))
+        return parts[0]
     high, low = parts
-    if _fits(high, low):
-        return _joined(_halves((high << PART_BITS) + low, 0))
-    return _joined([*_halves(high, PART_BITS), *_halves(low, 0)])
+    if len(high) and np.abs(high * float(_PART_UNIT) + low).max() >= LARGEST:
+        raise too_large("a sum")
+    return (high << PART_BITS) + low
 
 
 def double_parts(bucket: Ints, parts: list[Ints]) -> ExactParts:
@@ -297,7 +311,7 @@ def double_parts(bucket: Ints, parts: list[Ints]) -> ExactParts:
     return _smaller(exact, np.unique(exact.row[beyond]), bucket, parts) if beyond.any() else exact
 
 
-def single_parts(values: Floats) -> ExactParts:
+def single_parts(values: Floats | Ints) -> ExactParts:
     """Every value is all of its sum."""
     return ExactParts(np.arange(len(values)), values, np.ones(len(values), np.bool_))
 

@@ -1,0 +1,115 @@
+"""Whole numbers and decimals of files are ranked and added up exactly, and printed as they are."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from tests.command_line import Runner
+
+LARGE = 2**53
+NUMBERS = [LARGE + 1, LARGE, LARGE + 2, None, LARGE + 1, -LARGE - 1]
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    return Runner(capsys, monkeypatch)
+
+
+@pytest.fixture(params=["parquet", "csv", "json"])
+def numbers(request, tmp_path):
+    """A file of whole numbers beyond 2**53."""
+    path = tmp_path / f"numbers.{request.param}"
+    if request.param == "parquet":
+        parquet.write_table(pa.table({"n": NUMBERS, "t": range(6)}), path)
+    elif request.param == "csv":
+        lines = [f"{'' if n is None else n},{t}\n" for t, n in enumerate(NUMBERS)]
+        path.write_text("n,t\n" + "".join(lines))
+    else:
+        path.write_text("".join(json.dumps({"n": n, "t": t}) + "\n" for t, n in enumerate(NUMBERS)))
+    return path
+
+
+@pytest.fixture
+def decimals(tmp_path):
+    """Key a adds up 0.1 and 0.2, key b, which is older, has 0.3 at once; c has many digits."""
+    path = tmp_path / "decimals.parquet"
+    rows = [("b", "0.30"), ("a", "0.10"), ("a", "0.20"), ("c", "-9999999999999999.99")]
+    columns = {"key": [key for key, _ in rows], "d": [Decimal(text) for _, text in rows]}
+    schema = pa.schema([("key", pa.string()), ("d", pa.decimal128(18, 2))])
+    parquet.write_table(pa.table(columns, schema), path)
+    return path
+
+
+@pytest.mark.parametrize("window", [[], ["--time", "t"]], ids=["count", "time"])
+def test_whole_numbers_are_told_apart(run, numbers, window):
+    ran = run("top", numbers, "--k", 4, "--by", "n", "--window", 6, *window, "--format", "csv")
+    assert [(row["score"], row["row"]) for row in ran.rows] == [
+        (str(LARGE + 2), "2"),
+        (str(LARGE + 1), "4"),
+        (str(LARGE + 1), "0"),
+        (str(LARGE), "1"),
+    ]
+    assert "1 with a NULL score" in ran.err
+
+
+def test_whole_numbers_in_json_and_in_tables(run, numbers):
+    query = ("top", numbers, "--k", 2, "--by", "n", "--window", 6)
+    records = json.loads(run(*query, "--format", "json").out)
+    assert [record["score"] for record in records] == [LARGE + 2, LARGE + 1]
+    assert "9,007,199,254,740,994" in run(*query).out
+
+
+def test_decimals_add_up_exactly(run, decimals):
+    query = ("totals", decimals, "--key", "key", "--window", 4, "--k", 3, "--format", "csv")
+    ran = run(*query, "--by", "sum(d)")
+    assert [(row["key"], row["score"]) for row in ran.rows] == [
+        ("a", "0.30"),
+        ("b", "0.30"),
+        ("c", "-9999999999999999.99"),
+    ]
+    ran = run(*query, "--by", "avg(d)")
+    assert [(row["key"], row["score"]) for row in ran.rows] == [
+        ("b", "0.3"),
+        ("a", "0.15"),
+        ("c", "-1e+16"),
+    ]
+    ran = run("top", decimals, "--by", "d", "--window", 4, "--k", 1, "--format", "csv")
+    assert [row["score"] for row in ran.rows] == ["0.30"]
+
+
+def test_sums_of_whole_numbers_are_told_apart(run, tmp_path):
+    path = tmp_path / "sums.csv"
+    path.write_text(f"key,n\na,{LARGE}\nb,{LARGE}\na,1\nb,0\n")
+    ran = run("totals", path, "--key", "key", "--by", "sum(n)", "--window", 4, "--format", "csv")
+    assert [(row["key"], row["score"]) for row in ran.rows] == [
+        ("a", str(LARGE + 1)),
+        ("b", str(LARGE)),
+    ]
+
+
+def test_wider_numbers_are_refused_with_the_cast_to_write(run, tmp_path):
+    path = tmp_path / "wide.parquet"
+    wide = pa.array([Decimal("1.5")], pa.decimal128(30, 4))
+    parquet.write_table(pa.table({"d": wide, "n": [1]}), path)
+    error = run.fails("top", path, "--by", "d", "--window", 1)
+    assert "--by 'd' is of type DECIMAL(30,4)" in error
+    assert "'CAST(d AS DECIMAL(18, 4))' or --by 'CAST(d AS DOUBLE)'" in error
+    error = run.fails("totals", path, "--by", "sum(d)", "--key", "n", "--window", 1)
+    assert "--by 'sum(CAST(d AS DOUBLE))'" in error
+    assert run("top", path, "--by", "CAST(d AS DECIMAL(18,4))", "--window", 1).code == 0
+    error = run.fails("top", path, "--by", "n::HUGEINT", "--window", 1)
+    assert "'CAST(n::HUGEINT AS BIGINT)'" in error
+
+
+def test_families_that_round_refuse_what_would_be_rounded(run, numbers):
+    error = run.fails("dominating", numbers, "--on", "n:min", "--on", "t:max", "--window", 6)
+    assert "--on 'n' holds a number beyond 2**53" in error
+    assert "CAST(n AS DOUBLE):min" in error
+    ok = ("--on", "CAST(n AS DOUBLE):min", "--on", "t:max")
+    assert run("dominating", numbers, *ok, "--window", 6, "--k", 1).code == 0
