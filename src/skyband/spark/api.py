@@ -90,11 +90,12 @@ def top_k(
     given = dict(locals())
     from skyband.spark.families import top_k as rows
     from skyband.spark.families.totals import plan as totals
+    from skyband.totals.aggregate import refuse_aggregate
 
     del given["df"]
     if key is not None:
         return answer(df, totals.FAMILY.resolve(df, totals.TotalsOptions(**given)))
-    totals.refuse_aggregate(by)
+    refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
     if shards is not None:
         raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
     del given["key"], given["shards"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from skyband.errors import QueryError
 from skyband.totals.query import By
 
 KINDS: dict[str, By] = {
@@ -50,6 +51,16 @@ def parsed(text: str) -> Aggregate | None:
     if value in ("*", "1") and by == "count":
         return Aggregate("count", None)
     return None if value == "*" else Aggregate(by, value)
+
+
+def refuse_aggregate(text: str) -> None:
+    """Raise if rows are to be ranked one by one by what is an aggregate."""
+    if parsed(text) is not None:
+        raise QueryError(
+            f"by is {text}, an aggregate, without key=",
+            "a score for each row, or the column whose rows are added up",
+            "write key='client'",
+        )
 
 
 def _is_one(text: str) -> bool:

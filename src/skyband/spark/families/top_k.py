@@ -27,7 +27,6 @@ from skyband.spark.explain import (
     state_line,
 )
 from skyband.spark.families.arrival import ArrivalSpec
-from skyband.spark.families.totals.plan import refuse_aggregate
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
 from skyband.spark.panes import best_rows, deduplicated, settled, watermarked
@@ -36,6 +35,7 @@ from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
+from skyband.totals.aggregate import refuse_aggregate
 from skyband.windows import CountWindow
 
 ALGORITHM = "mintopk"

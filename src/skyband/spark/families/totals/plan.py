@@ -31,7 +31,6 @@ from skyband.spark.columns import (
     POSITION,
     Names,
     column_names,
-    in_words,
     require_frame,
     schema_of,
     unscaled,
@@ -215,7 +214,7 @@ class TotalsPlan(WindowPlan):
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
         shards, k, each = self.shards, self.query.k, self.base.each
-        key = in_words([column.name for column in self.base.columns])
+        key = inwords_of([column.name for column in self.base.columns])
         many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
         lines = [
             *pane_lines(self),
@@ -279,7 +278,7 @@ class TotalsQuery(JobQuery):
 
     def words(self) -> str:
         """The query in words."""
-        return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
+        return f"{self.options(str).query()}: {self.by} of each {inwords_of(self.key)}"
 
 
 class TotalsFamily(Family):
@@ -410,17 +409,6 @@ def of_text(by: str) -> Aggregate:
     return aggregate
 
 
-def refuse_aggregate(by: object) -> None:
-    """Raise if rows are to be ranked one by one by what is an aggregate."""
-    text = by if isinstance(by, str) else _words(by)
-    if parsed(text) is not None:
-        raise QueryError(
-            f"by is {text}, an aggregate, without key=",
-            "a score for each row, or the column whose rows are added up",
-            "write key='client'",
-        )
-
-
 def _of_column(df: DataFrame, by: Column) -> Aggregate:
     try:
         result = df.agg(by)
@@ -428,7 +416,7 @@ def _of_column(df: DataFrame, by: Column) -> Aggregate:
     except FAILURES:
         raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
     spelled, refused = _unnamed(spelled), False
-    for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(_words(by))):
+    for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(words_of(by))):
         aggregate = parsed(text)
         refused = refused or aggregate is None
         if aggregate is not None and _same(df, result, text):
@@ -443,7 +431,7 @@ def _of_column(df: DataFrame, by: Column) -> Aggregate:
     )
 
 
-def _words(by: object) -> str:
+def words_of(by: object) -> str:
     """A Column as it was written, if it was written as SQL text."""
     return str(by).removeprefix("Column<'").removesuffix("'>")
 
