@@ -214,7 +214,7 @@ class TotalsPlan(WindowPlan):
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
         shards, k, each = self.shards, self.query.k, self.base.each
-        key = inwords_of([column.name for column in self.base.columns])
+        key = in_words([column.name for column in self.base.columns])
         many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
         lines = [
             *pane_lines(self),
@@ -278,7 +278,7 @@ class TotalsQuery(JobQuery):
 
     def words(self) -> str:
         """The query in words."""
-        return f"{self.options(str).query()}: {self.by} of each {inwords_of(self.key)}"
+        return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
 
 
 class TotalsFamily(Family):
