@@ -31,6 +31,7 @@ from skyband.spark.columns import (
     POSITION,
     Names,
     column_names,
+    in_words,
     require_frame,
     schema_of,
     unscaled,
