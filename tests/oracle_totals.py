@@ -14,12 +14,7 @@ from tests.oracle import Answer, best, ranks, time_windows
 
 
 def exact_sum(values, count=1):
-    """The sum divided by a count, rounded once; None if it is not a number.
-
-    A sum of whole numbers is one.
-    """
-    if count == 1 and all(isinstance(value, int) for value in values):
-        return sum(values)
+    """The sum divided by a count, rounded once; None if it is not a number."""
     infinite = {value for value in values if math.isinf(value)}
     if infinite:
         return infinite.pop() if len(infinite) == 1 else None
@@ -31,11 +26,13 @@ def exact_sum(values, count=1):
 
 
 def total(by, values):
-    """The aggregate of the values of a key."""
+    """The aggregate of the values of a key; a sum of whole numbers is one."""
     if by == "count":
         return float(len(values))
     if by in ("max", "min"):
         return {"max": max, "min": min}[by](values)
+    if by == "sum" and all(isinstance(value, int) for value in values):
+        return sum(values)
     return exact_sum(values, len(values) if by == "mean" else 1)
 
 

@@ -9,16 +9,16 @@ from shlex import quote
 from typing import Any
 
 from skyband.cli.input.source import Column, FileSource, duckdb_message, literal
+from skyband.engine.whole_numbers import LARGEST
 from skyband.errors import DataError, QueryError
 
 _NUMBERS = re.compile(
     r"(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\))"
 )
-_WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT)")
 _DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _LONG_DIGITS = 18  # of a decimal that a BIGINT holds
 _SURE_DIGITS = 15  # of decimals that are all different as DOUBLE
-_INTEGERS = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
+_WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
 _MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
 _MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
 _EXAMPLES = {
@@ -62,12 +62,16 @@ def number(
     sql, type = _number(source, text, option, way, before)
     decimal = _DECIMAL.fullmatch(type)
     if _WHOLE.fullmatch(type):
-        return Number(f"CAST(({sql}\n) AS BIGINT)", 0)
+        whole = f"CAST(({sql}\n) AS BIGINT)"
+        if "HUGE" in type:  # as DuckDB reads large numbers of JSON
+            cast = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')}"
+            whole = _within(sql, whole, LARGEST, f"{option} {text!r} holds a number", cast)
+        return Number(whole, 0)
     if decimal and int(decimal[1]) <= _LONG_DIGITS:
         scale = int(decimal[2])
         whole = f"({sql}\n) * CAST({10**scale} AS DECIMAL(19, 0))"
         return Number(f"CAST({whole} AS BIGINT)", scale)
-    if decimal or type in ("HUGEINT", "UHUGEINT", "BIGNUM"):
+    if decimal or type == "BIGNUM":
         narrow = f"DECIMAL({_LONG_DIGITS}, {decimal[2]})" if decimal else "BIGINT"
         raise _too_wide(text, option, way, before, type, narrow, "18 digits, or 64 bits")
     return Number(f"CAST(({sql}\n) AS DOUBLE)")
@@ -84,11 +88,16 @@ def score(
         raise _too_wide(text, option, way, before, type, "DOUBLE", f"{_SURE_DIGITS} digits")
     if type not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"):
         return double
-    fix = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')} accepts ties"
-    refusal = f"{option} {text!r} holds a number beyond 2**53, which DOUBLE rounds; {fix}"
+    cast = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')}"
+    return _within(sql, double, 1 << 53, f"{option} {text!r} holds a number", cast)
+
+
+def _within(sql: str, number: str, most: int, found: str, cast: str) -> str:
+    """SQL of a number, which stops the query if it is larger than it can be told exactly."""
+    refusal = f"{found} beyond {most:,} in size; expected smaller ones; fix: {cast} rounds them"
     return (
         f"CASE WHEN ({sql}\n) IS NULL THEN NULL "
-        f"WHEN ({sql}\n) BETWEEN {-(1 << 53)} AND {1 << 53} THEN {double} "
+        f"WHEN ({sql}\n) BETWEEN {-most} AND {most} THEN {number} "
         f"ELSE error({literal(refusal)}) END"
     )
 
@@ -143,7 +152,7 @@ def time(source: FileSource, text: str) -> Time:
         return Time(f"({whole} - (({whole} % 1000) + 1000) % 1000) // 1000", False)
     if _MOMENTS.fullmatch(type):
         return Time(f"epoch_us({sql}\n)", False)
-    if _INTEGERS.fullmatch(type):
+    if _WHOLE.fullmatch(type):
         return Time(f"CAST(({sql}\n) AS BIGINT)", True)
     if source.empty:
         return Time("CAST(NULL AS BIGINT)", None)
