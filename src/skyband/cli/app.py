@@ -226,7 +226,7 @@ def run(
     once: Annotated[bool, flag("--once", "Take in what there is now, then end.")] = False,
     quiet: Annotated[bool, flag("--quiet", "Say nothing but what is wrong.")] = False,
 ) -> None:
-    """Run a job on Spark and watch it: leaderboard and health. Ctrl-C stops, a new run resumes."""
+    """Run a job on Spark and watch it: leaderboard, progress. Ctrl-C stops, a new run resumes."""
     from skyband.cli.commands.run import run_job
 
     raise typer.Exit(run_job(job, master, once, quiet))

@@ -23,7 +23,7 @@ WINDOWS_PER_SECOND = 6  # on a terminal: a second is a minute of trading
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDE, _NARROW = 98, 76  # columns: for everything; for both boards without the leaders' sectors
-_LABEL = 14  # columns before and after what is said of the stream's health
+_LABEL = 14  # columns before and after what is said of the stream's progress
 
 Moves = list[int | None]
 """By how many ranks each trade of a board has risen; None if it has entered."""
@@ -62,7 +62,7 @@ class History:
 class Frame(NamedTuple):
     """What is shown at a time: both boards and what has moved, and how the stream is doing.
 
-    ``health`` is names and words. ``rates`` are trades a second, slide by slide of the window, if
+    ``progress`` is names and words. ``rates`` are trades a second, slide by slide of the window, if
     they are known.
     """
 
@@ -71,7 +71,7 @@ class Frame(NamedTuple):
     moves: Moves
     sectors: list[Trade]
     news: Moves
-    health: list[tuple[str, str]]
+    progress: list[tuple[str, str]]
     rates: list[float]
 
 
@@ -110,7 +110,7 @@ def print_frame(frame: Frame, sectors: bool = False) -> None:
         print(f"  the biggest trade of each sector in the last {WINDOW}")
         for trade in frame.sectors:
             print(f"{'':16}{_line(trade)}")
-    for name, words in frame.health:
+    for name, words in frame.progress:
         print(f"  {name:10}  {words}")
     print(flush=True)
 
@@ -148,11 +148,11 @@ class DemoScreen:
     """Draws each frame in place of the one before.
 
     At the end the boards stay, for the summary to follow them, and what was said of the stream's
-    health if ``keep_health``.
+    progress if ``keep_progress``.
     """
 
-    def __init__(self, console: Console, keep_health: bool = False) -> None:
-        self._console, self._keep_health = console, keep_health
+    def __init__(self, console: Console, keep_progress: bool = False) -> None:
+        self._console, self._keep_progress = console, keep_progress
         self._live = Live(console=console, auto_refresh=False)
         self._boards: list[RenderableType] = []
 
@@ -161,7 +161,7 @@ class DemoScreen:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if not self._keep_health:
+        if not self._keep_progress:
             self._live.update(Group(*self._boards, ""))
         self._live.stop()
 
@@ -171,7 +171,7 @@ class DemoScreen:
         self._boards = [title, "", _boards(self._console, frame)]
         bars = 0 if self._console.options.ascii_only else self._console.width - _LABEL
         # a terminal echoes ^C on the last line
-        everything = Group(*self._boards, "", _health(frame, bars), "")
+        everything = Group(*self._boards, "", _progress(frame, bars), "")
         self._live.update(everything, refresh=True)
 
 
@@ -225,12 +225,12 @@ def _arrow(move: int | None, ascii: bool) -> Text:
     return Text(f"{up if move > 0 else down}{abs(move)}", "green" if move > 0 else "red")
 
 
-def _health(frame: Frame, bars: int) -> Table:
+def _progress(frame: Frame, bars: int) -> Table:
     """How the stream is doing, with bars of its rates as wide as there is room."""
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
-    for name, words in frame.health:
+    for name, words in frame.progress:
         table.add_row(name, words)
         if name == "trades" and bars > 0 and frame.rates:
             most = max(frame.rates)

@@ -56,7 +56,7 @@ class Presentation:
 
     def frame(self, scene: Scene) -> display.Frame:
         """What there is to show of a window; every window needs one, for later ones to compare."""
-        health = [
+        progress = [
             (
                 "event time",
                 f"{display.day_and_time(scene.end)}, {scene.answered:,} windows answered",
@@ -67,7 +67,7 @@ class Presentation:
         ]
         boards = (scene.leaders, self._leaders.moves(scene.leaders))
         others = (scene.sectors, self._sectors.moves(scene.sectors))
-        return display.Frame(f"{TOP}, by {display.BY}", *boards, *others, health, scene.rates)
+        return display.Frame(f"{TOP}, by {display.BY}", *boards, *others, progress, scene.rates)
 
 
 class Plain(Presentation):

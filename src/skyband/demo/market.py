@@ -1,4 +1,4 @@
-"""Two questions about a stream of trades on the local engine, and their answers."""
+"""Two queries over a stream of trades on the local engine, and their answers."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Scene:
 
 
 class Market:
-    """Two questions about one stream: the biggest trades of all, and the biggest by sector."""
+    """Two queries over one stream: the biggest trades of all, and the biggest by sector."""
 
     def __init__(self) -> None:
         self.top = LocalBoard(TOP)
@@ -164,7 +164,7 @@ class Market:
 
     @property
     def spent(self) -> float:
-        """Seconds inside the engine, for both questions."""
+        """Seconds inside the engine, for both queries."""
         return sum(board.spent for board in (self.top, *self.best))
 
     def push(self, pane: TradePane) -> Iterator[Scene]:

@@ -32,7 +32,7 @@ _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 def run_streams(seconds: float, seed: int, out: Path) -> None:
     """Show the market for so many seconds, then say what was done."""
     console = display.terminal()
-    screen = None if console is None else display.DemoScreen(console, keep_health=True)
+    screen = None if console is None else display.DemoScreen(console, keep_progress=True)
     with display.status(console, "Starting Spark ..."):
         boards = Boards(out, seed)
     with display.summarized(lambda: _summary(boards)):
@@ -162,7 +162,7 @@ class Boards:
         unranked = market.null_score + market.nan_score
         aside = market.no_time + market.future + unranked + market.late
         speed = f"{market.rows_per_second:,.0f} a second in the last batch"
-        health = [
+        progress = [
             ("trades", f"{market.rows:,} read, {speed}"),
             ("watermark", f"{watermark} UTC of the market's day, {spent} after the start"),
             ("windows", f"{market.windows:,} answered, and {sectors.windows:,} for the sectors"),
@@ -171,7 +171,7 @@ class Boards:
             ("set aside", f"{aside:,} rows"),
         ]
         boards = (self.market.trades, self.market.moves, self.sectors.trades, self.sectors.moves)
-        return display.Frame(_TITLE, *boards, health, [])
+        return display.Frame(_TITLE, *boards, progress, [])
 
 
 def _summary(boards: Boards) -> list[str]:
@@ -191,7 +191,7 @@ def _summary(boards: Boards) -> list[str]:
         f"results     {out}/market and {out}/sectors, in Parquet",
         "",
         "To go on:",
-        "  skyband demo --engine local       the same questions without Spark",
+        "  skyband demo --engine local       the same queries without Spark",
         "  skyband run JOB.yaml              your own stream; see docs/jobs.md and examples/jobs",
         f'  python -c "{look}"',
     ]

@@ -44,6 +44,7 @@ ALL = "_sky_all"
 """The key of a query without keys."""
 LABEL = "_sky_label"
 """The first window end after a row; on a stream a timestamp, which carries the watermark."""
+# the names are in the state of streaming aggregations: other ones would refuse old checkpoints
 LONGER = "_sky_half"
 """Whether a row lives longer than others of its step."""
 SCORE = "_sky_score"

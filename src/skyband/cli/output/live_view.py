@@ -19,7 +19,7 @@ from skyband.spark.jobs.progress import Batch, Progress
 Row = Mapping[str, Any]
 Now = Callable[[], datetime]
 
-_HEALTH = 13  # lines of a screen that are not leaders
+_PROGRESS = 13  # lines of a screen that are not leaders
 _FEWEST = 5  # leaders that are shown however small the screen
 
 
@@ -98,7 +98,7 @@ class Screen:
     def frame(self, progress: Progress) -> RenderableType:
         """What stands on the screen."""
         title = Text.assemble(("Skyband", "bold cyan"), f"  {self._title}")
-        room = max(_FEWEST, self._console.height - _HEALTH)
+        room = max(_FEWEST, self._console.height - _PROGRESS)
         self._board = Group(title, "", board(progress.leaders, self._query, room))
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(style="bold", no_wrap=True)
@@ -154,7 +154,7 @@ def progress_lines(
         ("late", f"{progress.late:,} partial groups (numRowsDroppedByWatermark)"),
         ("set aside", f"{progress.no_time:,} without a time, {progress.future:,} from the future"),
         ("not ranked", f"{progress.null_score:,} NULL and {progress.nan_score:,} NaN scores"),
-        *((name, f"{count:,} {meanings[name]}") for name, count in counts),
+        *((name, f"{count:,} {meanings.get(name, name)}") for name, count in counts),
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),

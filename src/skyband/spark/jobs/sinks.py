@@ -48,9 +48,11 @@ def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
     files that anything can read.
     """
     place = job.place(job.sink.path or "").rstrip("/")
+    # plain texts: over Spark Connect the writer is sent to the server
+    format, options = job.sink.files, option_texts(job.sink.options)
 
     def write(rows: DataFrame, batch: int) -> None:
-        writer = rows.write.format(job.sink.files).options(**option_texts(job.sink.options))
+        writer = rows.write.format(format).options(**options)
         writer.mode("overwrite").save(f"{place}/batch={batch}")
 
     return write
