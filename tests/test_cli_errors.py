@@ -130,7 +130,8 @@ def test_files(run, trades, tmp_path):
     arguments = ["--by", "price", "--last", 2]
     assert "did you mean" in run.fails("top", tmp_path / "trade.csv", *arguments)
     assert "there is no file" in run.fails("top", tmp_path / "no" / "where.csv", *arguments)
-    assert "is a directory" in run.fails("top", tmp_path, *arguments)
+    (tmp_path / "folder").mkdir()
+    assert "without data files" in run.fails("top", tmp_path / "folder", *arguments)
     (tmp_path / "empty.csv").write_text("")
     assert "is empty" in run.fails("top", tmp_path / "empty.csv", *arguments)
     assert "standard input is empty" in run.fails("top", "-", *arguments, stdin="")

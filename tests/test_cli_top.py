@@ -6,6 +6,7 @@ import io
 import json
 import math
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -332,16 +333,17 @@ def test_stdin_is_untouched_for_files(run, files, monkeypatch):
     assert run("top", files / "stream.csv", "--by", "price", "--last", 5).code == 0
 
 
-def test_small_files_are_left_to_this_process(tmp_path, monkeypatch):
+def test_small_files_are_left_to_this_process(monkeypatch):
     from skyband.cli.commands import rank
 
-    small, large = tmp_path / "small.csv", tmp_path / "large.csv"
-    small.write_text("a\n1\n")
-    large.write_text("a\n1\n2\n")
-    monkeypatch.setattr(rank, "SMALL", small.stat().st_size)
-    assert not rank.EngineChoice("auto").runs_spark(str(small))
-    assert rank.EngineChoice("auto").runs_spark(str(large))
-    assert not rank.EngineChoice("auto").runs_spark("-")
-    assert rank.EngineChoice("auto", "local[1]").runs_spark(str(small))
-    assert rank.EngineChoice("spark").runs_spark(str(small))
-    assert not rank.EngineChoice("local").runs_spark(str(large))
+    small, large, piped = (
+        SimpleNamespace(bytes=bytes, piped=piped)
+        for bytes, piped in ((10, False), (11, False), (11, True))
+    )
+    monkeypatch.setattr(rank, "SMALL", 10)
+    assert not rank.EngineChoice("auto").runs_spark(small)
+    assert rank.EngineChoice("auto").runs_spark(large)
+    assert not rank.EngineChoice("auto").runs_spark(piped)
+    assert rank.EngineChoice("auto", "local[1]").runs_spark(small)
+    assert rank.EngineChoice("spark").runs_spark(small)
+    assert not rank.EngineChoice("local").runs_spark(large)

@@ -8,9 +8,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
-from skyband.spark.axis import ArrivalAxis, PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.axis import ArrivalAxis, PaneGrid, SequenceAxis, TickAxis, TimeAxis
 
-AXES = [TimeAxis("at", 0), SequenceAxis("at", 0), ArrivalAxis("at", 0)]
+AXES = [TimeAxis("at", 0), SequenceAxis("at", 0), TickAxis("at", 0), ArrivalAxis("at", 0)]
 
 grids = st.integers(1, 10**13).flatmap(
     lambda slide: st.builds(
@@ -33,7 +33,7 @@ def test_panes_hold_rows_that_live_in_the_same_windows(grid, positions):
         assert grid.label(position) == grid.window_end(first)
 
 
-@pytest.mark.parametrize("axis", AXES[:2], ids=lambda axis: axis.kind)
+@pytest.mark.parametrize("axis", AXES[:3], ids=lambda axis: axis.kind)
 @given(grids, st.integers(-1000, 10**6))
 def test_an_alarm_rings_when_its_window_has_ended_and_not_before(axis, grid, window):
     ring = axis.alarm(grid.window_end(window))

@@ -241,7 +241,7 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, top_options, prune):
             out, stderr = tmp_path / f"{engine}.csv", io.StringIO()
             with contextlib.redirect_stderr(stderr):
                 rank.rank_file(
-                    str(tmp_path / "in.parquet"),
+                    [str(tmp_path / "in.parquet")],
                     top_options,
                     rank.EngineChoice(engine),
                     None,

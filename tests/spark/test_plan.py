@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from skyband import last
 from skyband.errors import DataError, QueryError, SkybandError
 from skyband.spark import drain, top_k
 from skyband.topk import ALGORITHMS
@@ -66,7 +67,28 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
     "no time": ({"time": None}, QueryError, "time was not given", "when a row", "time='ts'"),
     "no such time": ({"time": "tss"}, DataError, "no column 'tss'", "one of ts", "mean 'ts'"),
     "time is words": ({"time": "note"}, DataError, "of type string", "a timestamp", "try_cast"),
-    "time is a date": ({"time": "day"}, DataError, "of type date", "a timestamp", "withColumn"),
+    "time is a number": ({"time": "seq"}, DataError, "of type bigint", "a date", "last(time=100"),
+    "ticks of a timestamp": (
+        {"window": last(time=60), "slide": None},
+        DataError,
+        "of type timestamp with a window of ticks",
+        "whole numbers",
+        "write window='1 hour'",
+    ),
+    "delay of ticks is a duration": (
+        {"window": last(time=60), "slide": None, "time": "seq", "delay": "1 second"},
+        QueryError,
+        "delay is '1 second'",
+        "a whole number",
+        "delay=1000",
+    ),
+    "slide beside a window that has its own": (
+        {"window": last(time="1 hour")},
+        QueryError,
+        "slide is '10 seconds' beside",
+        "inside of it",
+        "last(..., slide='10 seconds')",
+    ),
     "time is a Column": (
         {"time": lambda: F.col("ts")},
         QueryError,
@@ -135,7 +157,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
         COUNTED | {"sequence": "seq", "time": None, "delay": "1 second"},
         QueryError,
         "'1 second' with a sequence",
-        "how many rows",
+        "by how much rows",
         "delay=1000",
     ),
     "skew is a number": ({"skew": 5}, QueryError, "skew is 5", "a duration", "1 hour"),

@@ -333,8 +333,9 @@ def test_what_is_refused(spark: SparkSession) -> None:
     changes = TopK(k=1, window=last(time="5 seconds"), emit="changes")
     with pytest.raises(QueryError, match="query 'a' emits 'changes'"):
         top_k_workload(df, Workload({"a": changes}, {"a": "price"}), time="ts")
-    with pytest.raises(QueryError, match="ticks"):
-        top_k_workload(df, Workload({"a": TopK(k=1, window=last(time=5))}), time="ts")
+    ticks = Workload({"a": TopK(k=1, window=last(time=5))}, {"a": "price"})
+    with pytest.raises(DataError, match="window of ticks"):
+        top_k_workload(df, ticks, time="ts")
     with pytest.raises(QueryError, match="workload is None"):
         top_k_workload(df, None, time="ts")
     with pytest.raises(QueryError, match="score"):

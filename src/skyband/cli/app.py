@@ -36,6 +36,7 @@ from skyband.cli.arguments import (
     Time,
     Total,
     Value,
+    Where,
     flag,
     of_query,
     option,
@@ -82,6 +83,7 @@ def top(
     offset: Offset = None,
     full: Full = False,
     partition_by: PartitionBy = None,
+    where: Where = None,
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     engine: Engine = "auto",
@@ -108,6 +110,7 @@ def dominating(
     offset: Offset = None,
     full: Full = False,
     partition_by: PartitionBy = None,
+    where: Where = None,
     emit: Emit = "all",
     algorithm: NamedAlgorithm = "auto",
     engine: Engine = "auto",
@@ -141,6 +144,7 @@ def incomplete(
     offset: Offset = None,
     full: Full = False,
     partition_by: PartitionBy = None,
+    where: Where = None,
     emit: Emit = "all",
     algorithm: NamedAlgorithm = "auto",
     option: Option = None,
@@ -170,6 +174,7 @@ def totals(
     offset: Offset = None,
     full: Full = False,
     partition_by: PartitionBy = None,
+    where: Where = None,
     emit: Emit = "all",
     engine: Engine = "auto",
     master: Master = None,
@@ -195,6 +200,7 @@ def workload(
     ],
     by: By,
     time: Time = None,
+    where: Where = None,
     algorithm: Annotated[
         str, of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent.")
     ] = "auto",
@@ -235,10 +241,10 @@ def run(
 @app.command()
 def explain(
     file: Annotated[
-        str | None,
+        list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="A file to check the query against; or a job file, JOB.yaml, with its own query.",
+            help="Files to check the query against; or a job file, JOB.yaml, with its own query.",
             show_default=False,
         ),
     ] = None,
@@ -254,6 +260,7 @@ def explain(
     offset: Offset = None,
     full: Full = False,
     partition_by: PartitionBy = None,
+    where: Where = None,
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     on: Annotated[

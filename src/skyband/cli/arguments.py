@@ -31,7 +31,20 @@ def of_output(name: str, metavar: str, help: str, **more: Any) -> Any:
 
 
 File = Annotated[
-    str, typer.Argument(metavar="FILE", help="CSV, Parquet or JSON lines; - for standard input.")
+    list[str],
+    typer.Argument(
+        metavar="FILE",
+        help="CSV, Parquet, JSON lines or Arrow: files of one kind, folders, 'patterns*.csv'; "
+        "- for standard input.",
+    ),
+]
+Where = Annotated[
+    str | None,
+    of_query(
+        "--where",
+        "CONDITION",
+        "Only rows for which this is true, such as \"sector = 'tech'\": a SQL expression.",
+    ),
 ]
 By = Annotated[
     str,
@@ -76,7 +89,9 @@ Full = Annotated[
 PartitionBy = Annotated[
     list[str] | None,
     of_query(
-        "--partition-by", "COLUMN", "Rank each value of this column by itself; may be repeated."
+        "--partition-by",
+        "COLUMN",
+        "Rank each value of this column, or SQL expression, by itself; may be repeated.",
     ),
 ]
 Emit = Annotated[
@@ -105,7 +120,12 @@ On = Annotated[
     ),
 ]
 Id = Annotated[
-    list[str], of_query("--id", "COLUMN", "What tells objects apart: a column; may be repeated.")
+    list[str],
+    of_query(
+        "--id",
+        "COLUMN",
+        "What tells objects apart: a column, or a SQL expression; may be repeated.",
+    ),
 ]
 Stream = Annotated[str, of_query("--stream", "COLUMN", "The stream of a row, by name: a column.")]
 Value = Annotated[
@@ -152,7 +172,10 @@ Repeats = Annotated[
 Key = Annotated[
     list[str],
     of_query(
-        "--key", "COLUMN", "Of what totals are taken: a column, such as 'client'; may be repeated."
+        "--key",
+        "COLUMN",
+        "Of what totals are taken: a column, such as 'client', or a SQL expression; may be "
+        "repeated.",
     ),
 ]
 Total = Annotated[

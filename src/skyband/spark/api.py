@@ -18,7 +18,8 @@ from skyband.durations import Duration
 from skyband.errors import QueryError
 from skyband.incomplete.query import Bounds, Repeats
 from skyband.spark.columns import Names
-from skyband.spark.pipeline import answer
+from skyband.spark.pipeline import ask
+from skyband.windows import Window
 from skyband.workload.queries import Workload
 
 
@@ -27,13 +28,14 @@ def top_k(
     *,
     k: int,
     by: str | Column,
-    window: str | timedelta | int,
+    window: str | timedelta | int | Window,
     time: str | None = None,
     slide: str | timedelta | int | None = None,
     offset: str | timedelta | None = None,
     sequence: str | None = None,
     key: Names | None = None,
     partition_by: Names | None = None,
+    where: str | Column | None = None,
     id: Names | None = None,
     keep: Names | None = None,
     emit: str = "all",
@@ -53,14 +55,20 @@ def top_k(
     Parameters
       ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
                            aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
-      ``window, slide``    durations (with ``time``), or numbers of rows
-      ``time``             when a row happened; rows of equal score rank the newer first; on a
-                           stream rows from before 1970 are late
+      ``window, slide``    durations (with ``time``), or numbers of rows; or ``window`` alone, as
+                           :func:`skyband.last` says it: ``last(time=100, slide=10)`` is in the
+                           unit of a ``time`` of whole numbers, and so are its ``offset`` and
+                           ``delay``
+      ``time``             when a row happened: a timestamp, a date, which is its midnight in UTC,
+                           or a whole number; rows of equal score rank the newer first; on a
+                           stream rows from before 1970, or below 0, are late
       ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;
                            without it a count window holds the last rows of its key by ``time``
       ``offset``           shifts the window starts
+      ``where``            a condition, a Column or SQL text: other rows are not there at all
       ``key``              columns: rows with equal ones are added up (windows of time only)
-      ``partition_by``     columns: one ranking per combination
+      ``partition_by``     columns: one ranking per combination. It, ``key`` and ``id`` may also
+                           hold SQL text, as in ``"upper(sector)"`` or ``"a % 10 AS bucket"``
       ``id``               columns that tell rows of equal score and time apart, larger first;
                            without it all kept columns do
       ``keep``             columns to carry into the result; all of them unless named
@@ -94,12 +102,12 @@ def top_k(
 
     del given["df"]
     if key is not None:
-        return answer(df, totals.FAMILY.resolve(df, totals.TotalsOptions(**given)))
+        return ask(df, totals.FAMILY, totals.TotalsOptions(**given))
     refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
     if shards is not None:
         raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
     del given["key"], given["shards"]
-    return answer(df, rows.FAMILY.resolve(df, rows.TopKOptions(**given)))
+    return ask(df, rows.FAMILY, rows.TopKOptions(**given))
 
 
 def top_k_workload(
@@ -109,6 +117,7 @@ def top_k_workload(
     time: str | None = None,
     sequence: str | None = None,
     partition_by: Names | None = None,
+    where: str | Column | None = None,
     id: Names | None = None,
     keep: Names | None = None,
     delay: str | timedelta | int | None = None,
@@ -140,7 +149,7 @@ def top_k_workload(
     from skyband.spark.families.workload.plan import FAMILY, WorkloadOptions
 
     del given["df"]
-    return answer(df, FAMILY.resolve(df, WorkloadOptions(**given)))
+    return ask(df, FAMILY, WorkloadOptions(**given))
 
 
 def top_k_dominating(
@@ -148,12 +157,13 @@ def top_k_dominating(
     *,
     k: int,
     dimensions: Sequence[tuple[str, Direction]],
-    window: str | timedelta | int,
+    window: str | timedelta | int | Window,
     time: str | None = None,
     slide: str | timedelta | int | None = None,
     offset: str | timedelta | None = None,
     sequence: str | None = None,
     partition_by: Names | None = None,
+    where: str | Column | None = None,
     id: Names | None = None,
     keep: Names | None = None,
     emit: str = "all",
@@ -190,7 +200,7 @@ def top_k_dominating(
     from skyband.spark.families.dominating.plan import FAMILY, DominatingOptions
 
     del given["df"]
-    return answer(df, FAMILY.resolve(df, DominatingOptions(**given)))
+    return ask(df, FAMILY, DominatingOptions(**given))
 
 
 def top_k_incomplete(
@@ -199,7 +209,7 @@ def top_k_incomplete(
     k: int,
     id: Names,
     value: str | Column,
-    window: str | timedelta | int,
+    window: str | timedelta | int | Window,
     streams: Sequence[str] | None = None,
     stream: str | None = None,
     combine: str | Sequence[float] = "sum",
@@ -211,6 +221,7 @@ def top_k_incomplete(
     offset: str | timedelta | None = None,
     sequence: str | None = None,
     partition_by: Names | None = None,
+    where: str | Column | None = None,
     emit: str = "all",
     delay: str | timedelta | int | None = None,
     skew: Duration | None = "1 hour",
@@ -250,5 +261,5 @@ def top_k_incomplete(
     from skyband.spark.families.incomplete.plan import FAMILY, IncompleteOptions, one_frame
 
     del given["df"]
-    rows, checked = one_frame(df, IncompleteOptions(**given))
-    return answer(rows, FAMILY.resolve(rows, checked))
+    rows, options_of_rows = one_frame(df, IncompleteOptions(**given))
+    return ask(rows, FAMILY, options_of_rows)

@@ -25,6 +25,7 @@ FOREVER = 1 << 62
 
 _END_OF_TIME = 221_845_392_000_000_000  # the year 9000, in microseconds
 _END_OF_ROWS = 200_000_000_000_000
+_DAY = 86_400_000_000
 
 
 class WatermarkProgress(NamedTuple):
@@ -217,19 +218,22 @@ class Axis:
 
 @dataclass(frozen=True)
 class TimeAxis(Axis):
-    """Rows are placed by a timestamp; ``local`` ones have no time zone.
+    """Rows are placed by a timestamp; ``local`` ones have no time zone, ``dates`` mean midnight.
 
     Rows more than ``skew`` ahead of the clock are set aside.
     """
 
     local: bool = False
     skew: int | None = None
+    dates: bool = False
 
     kind: ClassVar[str] = "time"
 
     def position_sql(self) -> Column:
-        """Microseconds since 1970."""
+        """Microseconds since 1970; a date that is too far for them has none."""
         at = F.col(quoted(self.column))
+        if self.dates:
+            return F.try_multiply(F.unix_date(at).cast("bigint"), F.lit(_DAY))
         return F.unix_micros(at.cast("timestamp") if self.local else at)
 
     def ahead_sql(self, position: Column) -> Column:
@@ -271,30 +275,50 @@ class ArrivalAxis(TimeAxis):
 
 
 @dataclass(frozen=True)
-class SequenceAxis(Axis):
-    """Rows are placed by a dense number 0, 1, 2, ...; Spark sees them a millisecond apart."""
+class TickAxis(Axis):
+    """Rows are placed by a whole number, the time of a clock of its own.
 
-    kind: ClassVar[str] = "sequence"
-    counts_rows: ClassVar[bool] = True
+    Spark sees a tick as a millisecond.
+    """
+
+    kind: ClassVar[str] = "tick"
     per_ms: ClassVar[int] = 1
     end: ClassVar[int] = _END_OF_ROWS
     order: ClassVar[str] = "higher"
 
     def position_sql(self) -> Column:
-        """The sequence number."""
+        """The number."""
         return F.col(quoted(self.column))
 
     def ahead_sql(self, position: Column) -> Column:
-        """Whether a number is one that only a drained sequence reaches."""
+        """Whether a number is one that only a drained stream reaches."""
         return position >= F.lit(self.end // 2)
 
+    def bounds_sql(self, start: Column, end: Column) -> Column:
+        """Numbers."""
+        return F.struct(start.alias("start"), end.alias("end"))
+
     def moment_sql(self, label: Column) -> Column:
-        """A label as a timestamp: a row is a millisecond."""
+        """A label as a timestamp: a tick is a millisecond."""
         return F.timestamp_millis(label)
 
     def label_sql(self, moment: Column) -> Column:
         """A label from its timestamp."""
         return F.unix_millis(moment)
+
+    def length(self, amount: int) -> str:
+        """A number of ticks in words."""
+        return f"{amount:,} tick{'' if amount == 1 else 's'}"
+
+
+@dataclass(frozen=True)
+class SequenceAxis(TickAxis):
+    """Rows are placed by a dense number 0, 1, 2, ...: their own."""
+
+    kind: ClassVar[str] = "sequence"
+    counts_rows: ClassVar[bool] = True
+
+    bounds_sql = Axis.bounds_sql
 
     def length(self, amount: int) -> str:
         """A number of rows in words."""

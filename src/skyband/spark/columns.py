@@ -205,15 +205,20 @@ def column_names(schema: StructType, names: Names | None, option: str) -> tuple[
 
 
 def moment_column(df: DataFrame, time: str) -> str:
-    """The name of a column of timestamps, as the DataFrame spells it."""
+    """The name of a column of timestamps or dates, as the DataFrame spells it."""
     (name,) = column_names(df.schema, time, "time")
     type = df.schema[name].dataType
-    if isinstance(type, (TimestampType, TimestampNTZType)):
+    if isinstance(type, (TimestampType, TimestampNTZType, DateType)):
         return name
+    whole = isinstance(type, (ByteType, ShortType, IntegerType, LongType))
+    ticks = (
+        "write window=last(time=100, slide=10) for windows in its own unit, or " if whole else ""
+    )
     raise DataError(
         f"time {name!r} is of type {type.simpleString()}",
-        "a timestamp",
-        f"add a column first: df.withColumn('ts', F.expr(\"try_cast({name} AS TIMESTAMP)\"))",
+        "a timestamp or a date",
+        f"{ticks}add a column first: "
+        f"df.withColumn('ts', F.expr(\"try_cast({name} AS TIMESTAMP)\"))",
     )
 
 

@@ -38,7 +38,9 @@ def explain_lines(plan: Plan) -> Lines:
     base, axis = plan.base, plan.base.axis
     position = axis.column
     ties = f", then higher {', '.join(plan.tie_breakers)}" if plan.tie_breakers else ""
+    where = base.derivation.where
     lines = [
+        *([] if where is None else [("rows", f"only those for which {where}")]),
         *plan.explain_lines(),
         ("order", f"higher score, then {axis.order} {position}{ties}"),
     ]
@@ -46,7 +48,8 @@ def explain_lines(plan: Plan) -> Lines:
         count = f"rows up to {axis.delay:,} behind the highest {position} count"
         lines += [("watermark", count), ("answers", _when(plan))]
     else:
-        delay, skew = spoken(axis.delay), getattr(axis, "skew", None)
+        length = axis.length if axis.kind == "tick" else spoken
+        delay, skew = length(axis.delay), getattr(axis, "skew", None)
         ahead = "" if skew is None else f", and rows more than {spoken(skew)} ahead of the clock"
         lines += [
             ("watermark", f"rows up to {delay} behind the newest {position} always count"),
@@ -68,7 +71,8 @@ def _when(plan: Plan) -> str:
     wait = -(-axis.delay // plan.step) * plan.step
     if axis.counts_rows:
         return f"once row number end + {wait:,} of a window, or a later one, has come"
-    after = f"{spoken(wait)} or more after" if wait else "at or after"
+    length = axis.length if axis.kind == "tick" else spoken
+    after = f"{length(wait)} or more after" if wait else "at or after"
     return f"a window, once a row from {after} its end has come"
 
 

@@ -22,14 +22,14 @@ def _words(text: str) -> frozenset[str]:
 
 FUNCTIONS = _words("""
     abs acos acosh array_max array_min array_size asin asinh atan atan2 atanh bit_count bround
-    cardinality cast cbrt ceil ceiling char_length character_length coalesce cos cosh cot crc32 csc
-    date_diff datediff day dayofmonth dayofweek dayofyear degrees e exp expm1 factorial floor
-    greatest hash hour hypot if ifnull instr isnan isnotnull isnull least len length levenshtein ln
-    log log10 log1p log2 lower minute mod month nanvl negative nullif nullifzero nvl nvl2 pi pmod
-    positive pow power quarter radians rint round sec second sign signum sin sinh size sqrt tan
-    tanh trim try_add try_cast try_divide try_element_at try_mod try_multiply try_subtract
-    unix_date unix_micros unix_millis unix_seconds upper weekday weekofyear width_bucket xxhash64
-    year zeroifnull
+    cardinality cast cbrt ceil ceiling char_length character_length coalesce contains cos cosh cot
+    crc32 csc date_diff datediff day dayofmonth dayofweek dayofyear degrees e endswith exp expm1
+    factorial floor greatest hash hour hypot if ifnull instr isnan isnotnull isnull least len length
+    levenshtein ln log log10 log1p log2 lower minute mod month nanvl negative nullif nullifzero nvl
+    nvl2 pi pmod positive pow power quarter radians rint round sec second sign signum sin sinh size
+    sqrt startswith tan tanh trim try_add try_cast try_divide try_element_at try_mod try_multiply
+    try_subtract unix_date unix_micros unix_millis unix_seconds upper weekday weekofyear
+    width_bucket xxhash64 year zeroifnull
 """)
 """Scalar functions that give the same value for the same row, always."""
 
@@ -71,7 +71,7 @@ _WHAT = {
     "\\": "no backslashes",
     "'": "texts in 'single quotes', without quotes inside",
     "`": "names in `backquotes`",
-    "||": "a number: texts cannot be joined here",
+    "||": "no joined texts: name several columns, or join them in the source",
     "::": "cast(x AS double)",
     "->": "no functions of one's own",
 }
@@ -91,15 +91,23 @@ class Token(NamedTuple):
         return bare.lower()
 
 
-def safe_score(text: str, columns: Collection[str] | None = None) -> str:
+def safe_score(text: str, columns: Collection[str] | None = None, option: str = "by") -> str:
     """The score text of a job file, if it is a deterministic expression over these columns.
 
     Without ``columns`` any word may be one. Columns with the name of an SQL word come back in
-    backquotes. Raises :class:`QueryError` that names the offending word.
+    backquotes. Raises :class:`QueryError` that names the offending word, and the ``option``.
 
     >>> safe_score("price * order", ["price", "order"])
     'price * `order`'
     """
+    try:
+        return _safe(text, columns)
+    except QueryError as error:
+        found = option + error.found.removeprefix("by")
+        raise QueryError(found, error.expected, error.fix) from None
+
+
+def _safe(text: str, columns: Collection[str] | None) -> str:
     tokens = _tokens(text)
     _check_shape(tokens)
     known = None if columns is None else {name.lower() for name in columns}
@@ -133,7 +141,7 @@ def _tokens(text: str) -> list[Token]:
             tokens.append(Token(match.lastgroup, match.group(), at))  # type: ignore[arg-type]
         at = match.end()
     if not tokens:
-        raise QueryError("by is empty", "an expression over columns", "write by: price * volume")
+        raise QueryError("by is empty", "an expression over columns such as price and volume")
     return tokens
 
 

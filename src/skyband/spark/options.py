@@ -8,11 +8,13 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import numpy as np
+from pyspark.sql import Column
 
 from skyband.durations import Duration, microseconds
 from skyband.errors import QueryError
+from skyband.expressions import NamedExpression
 from skyband.spark.columns import Names
-from skyband.windows import CountWindow, Window, last
+from skyband.windows import CountWindow, TimeWindow, Window, last
 
 MOST_SHARDS = 64
 USUAL_SHARDS = 16
@@ -22,11 +24,31 @@ _PATTERN = "*?[]{}"
 _LONGEST = 1_000 * 366 * 86_400_000_000  # microseconds
 
 
+@dataclass(frozen=True)
+class Derivation:
+    """What a DataFrame went through before a query was planned for it: see :mod:`.derive`."""
+
+    where: str | None = None
+    expressions: tuple[NamedExpression, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The columns that were added."""
+        return tuple(expression.name for expression in self.expressions)
+
+    def describe(self) -> dict[str, Any]:
+        """What a checkpoint depends on; nothing if there is nothing."""
+        where = {} if self.where is None else {"where": self.where}
+        columns = [f"{expression.sql} AS {expression.name}" for expression in self.expressions]
+        return {**where, **({"expressions": columns} if columns else {})}
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommonOptions:
     """What every family is asked.
 
     ``checkpoint`` is where a stream keeps its own, for families whose queries may change.
+    ``derivation`` says what became of ``where`` and of expressions, once they were applied.
     """
 
     time: str | None = None
@@ -37,6 +59,8 @@ class CommonOptions:
     deduplicate_by: Names | None = None
     drain: str | None = None
     checkpoint: str | os.PathLike[str] | None = None
+    where: str | Column | None = None
+    derivation: Derivation = Derivation()
 
     def check(self) -> None:
         """Refuse what no DataFrame can make right."""
@@ -79,6 +103,15 @@ class WindowOptions(CommonOptions):
 
     def parsed_window(self) -> Window:
         """The windows that are asked for."""
+        if isinstance(self.window, (CountWindow, TimeWindow)):
+            for name in ("slide", "offset", "full"):
+                if getattr(self, name):
+                    raise QueryError(
+                        f"{name} is {getattr(self, name)!r} beside window=last(...)",
+                        f"{name} inside of it",
+                        f"write window=last(..., {name}={getattr(self, name)!r})",
+                    )
+            return self.window
         counted = isinstance(self.window, int) and not isinstance(self.window, bool)
         if not counted and not isinstance(self.window, (str, timedelta)):
             raise QueryError(

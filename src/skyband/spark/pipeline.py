@@ -14,12 +14,20 @@ from pyspark.sql.types import StructField, StructType
 from skyband.errors import QueryError
 from skyband.spark import draining, quarantine
 from skyband.spark.columns import ALL, POSITION, quoted, score_names
-from skyband.spark.plan import Plan
+from skyband.spark.derive import derived
+from skyband.spark.options import CommonOptions
+from skyband.spark.plan import Family, Plan
 from skyband.spark.sessions import SETTINGS
 from skyband.spark.state import batch
 from skyband.spark.state.processor import StateSpec, WindowProcessor
 
 _STORE = "spark.sql.streaming.stateStore.providerClass"
+
+
+def ask(df: DataFrame, family: Family, options: CommonOptions) -> DataFrame:
+    """Answer what a family is asked of a DataFrame."""
+    rows, options = derived(df, options)
+    return answer(rows, family.resolve(rows, options))
 
 
 def answer(df: DataFrame, plan: Plan, counts: Observation | None = None) -> DataFrame:

@@ -19,12 +19,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ByteType,
     DataType,
+    DateType,
     DecimalType,
     DoubleType,
     IntegerType,
     LongType,
     NumericType,
+    ShortType,
     StringType,
     TimestampNTZType,
     TimestampType,
@@ -32,7 +35,15 @@ from pyspark.sql.types import (
 
 from skyband.errors import DataError, QueryError
 from skyband.spark import output
-from skyband.spark.axis import FOREVER, ArrivalAxis, Axis, PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.axis import (
+    FOREVER,
+    ArrivalAxis,
+    Axis,
+    PaneGrid,
+    SequenceAxis,
+    TickAxis,
+    TimeAxis,
+)
 from skyband.spark.columns import (
     ALL,
     Names,
@@ -53,7 +64,7 @@ from skyband.spark.columns import (
     unscaled,
 )
 from skyband.spark.expressions import suggestion
-from skyband.spark.options import CommonOptions, duration
+from skyband.spark.options import CommonOptions, Derivation, duration
 from skyband.spark.sessions import FAILURES, spark_message
 from skyband.windows import CountWindow, TimeWindow, Window
 
@@ -87,6 +98,7 @@ class BasePlan:
     deduplicate_by: tuple[str, ...]
     drain: str | None
     partitions: int
+    derivation: Derivation
 
     @property
     def key_names(self) -> list[str]:
@@ -179,6 +191,7 @@ class Plan(ABC):
             "emit": "all",
             "deduplicate_by": list(self.base.deduplicate_by),
             "drainable": self.base.drain is not None,
+            **self.base.derivation.describe(),
         }
 
     @property
@@ -363,7 +376,8 @@ def resolve_base(
         names = tuple(
             name
             for name in schema.names
-            if name not in keys and not (name.lower() == "score" and hides)
+            if name not in (*keys, *options.derivation.names)
+            and not (name.lower() == "score" and hides)
         )
         fix = "name the columns to keep: keep=[...]"
     else:
@@ -403,6 +417,7 @@ def resolve_base(
         same,
         options.drain,
         int(df.sparkSession.conf.get(PARTITIONS) or 1),
+        options.derivation,
     )
 
 
@@ -437,7 +452,7 @@ def resolve_axis(df: DataFrame, options: CommonOptions, window: Window) -> Axis:
                 f"sequence {name!r} is of type {schema[name].dataType.simpleString()}",
                 "whole numbers: 0, 1, 2 and so on without gaps",
             )
-        return SequenceAxis(name, _rows_of_delay(options.delay))
+        return SequenceAxis(name, _whole_delay(options.delay, "with a sequence column"))
     if options.time is None:
         moments = [f.name for f in schema.fields if isinstance(f.dataType, TimestampType)]
         raise QueryError(
@@ -445,23 +460,34 @@ def resolve_axis(df: DataFrame, options: CommonOptions, window: Window) -> Axis:
             "the column that says when a row happened: it orders rows, also in count windows",
             f"write time={moments[0]!r}" if moments else "write time='ts', or sequence='offset'",
         )
+    if isinstance(window, TimeWindow) and window.unit == "tick":
+        (name,) = column_names(schema, options.time, "time")
+        if not isinstance(schema[name].dataType, (ByteType, ShortType, IntegerType, LongType)):
+            raise DataError(
+                f"time {name!r} is of type {schema[name].dataType.simpleString()} with a window of "
+                "ticks",
+                "whole numbers",
+                "write window='1 hour', slide='1 minute'",
+            )
+        return TickAxis(name, _whole_delay(options.delay, "with a window of ticks"))
     name = moment_column(df, options.time)
-    local = isinstance(schema[name].dataType, TimestampNTZType)
+    type = schema[name].dataType
+    local, dates = isinstance(type, TimestampNTZType), isinstance(type, DateType)
     delay = duration(
         "10 seconds" if options.delay is None else options.delay, "delay", "10 seconds"
     )
-    return (TimeAxis if timed else ArrivalAxis)(name, delay, local, skew)
+    return (TimeAxis if timed else ArrivalAxis)(name, delay, local, skew, dates)
 
 
-def _rows_of_delay(delay: Any) -> int:
-    rows = delay or 0
-    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+def _whole_delay(delay: Any, where: str) -> int:
+    amount = delay or 0
+    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 0:
         raise QueryError(
-            f"delay is {delay!r} with a sequence column",
-            "by how many rows they may be out of order",
+            f"delay is {delay!r} {where}",
+            "a whole number: by how much rows may be out of order",
             "write delay=1000",
         )
-    return rows
+    return amount
 
 
 def check_k(k: int) -> None:

@@ -7,7 +7,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType
+from pyspark.sql.types import DateType, DoubleType
 
 from skyband.durations import Duration
 from skyband.errors import QueryError
@@ -31,7 +31,9 @@ def quarantined(df: DataFrame, *, time: str, skew: Duration | None = "1 hour") -
     if not isinstance(df, DataFrame):
         raise QueryError(f"df is {type(df).__name__}", "a DataFrame", "quarantined(df, time='ts')")
     ahead = None if skew is None else duration(skew, "skew", "1 hour")
-    axis = TimeAxis(moment_column(df, time), 0, local=True, skew=ahead)
+    name = moment_column(df, time)
+    dates = isinstance(df.schema[name].dataType, DateType)
+    axis = TimeAxis(name, 0, local=True, skew=ahead, dates=dates)
     position = axis.position_sql()
     reason = F.when(position.isNull(), "no time")
     if skew is not None:

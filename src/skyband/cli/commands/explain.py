@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -26,13 +28,13 @@ _DEFAULTS = {
 
 def command(given: Given) -> None:
     """Print the plan of a query, with what the file tells if there is one; or that of a job."""
-    file, as_json = given["file"], given["as_json"]
-    if _is_job(file, given):
-        _explain_job(file, as_json, given["physical"])
+    files, as_json = given["file"] or [], given["as_json"]
+    if _is_job(files, given):
+        _explain_job(files[0], as_json, given["physical"])
         return
-    query_options, facts = _family(given).parse(given), None
-    if file is not None:
-        with FileSource(file) as source:
+    query_options, facts = replace(_family(given).parse(given), where=given["where"]), None
+    if files:
+        with FileSource(files) as source:
             facts = source.read(partial(_facts, query_options))
     explanation = query_options.explain(facts)
     if as_json:
@@ -41,16 +43,16 @@ def command(given: Given) -> None:
         print_lines(explanation.lines)
 
 
-def _is_job(file: str | None, given: Given) -> bool:
+def _is_job(files: Sequence[str], given: Given) -> bool:
     """Whether a file is a job, whose query is its own."""
-    job = file is not None and file.lower().endswith((".yaml", ".yml"))
+    job = len(files) == 1 and files[0].lower().endswith((".yaml", ".yml"))
     if job and any(
         value and value != _DEFAULTS.get(name)
         for name, value in given.items()
         if name not in _NOT_OF_A_QUERY
     ):
         raise QueryError(
-            f"options of a query were given with the job {file}",
+            f"options of a query were given with the job {files[0]}",
             "the query that is in the job",
             "leave them out",
         )
@@ -73,12 +75,12 @@ def _family(given: Given) -> type[QueryOptions]:
 
 def _facts(query_options: QueryOptions, source: FileSource) -> FileFacts:
     """Check a query against a file, and count its rows, the time that they span, and the keys."""
-    query = query_options.check(source)
+    query = query_options.checked(source)
     counts = ["count(*)", "NULL", "NULL"]
     if query.time is not None:
         counts[1] = f"max({query.time}) - min({query.time})"
     if query.keys:
-        names = ", ".join(key.quoted for key in query.keys)
+        names = ", ".join(key.sql for key in query.keys)
         counts[2] = f"(SELECT count(*) FROM (SELECT DISTINCT {names} FROM {source.scan}))"
     rows, span, keys = source.single(f"SELECT {', '.join(counts)} FROM {source.scan}")
     more: Any = query_options.look_up(source, query)

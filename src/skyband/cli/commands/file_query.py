@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -21,6 +21,7 @@ from skyband.cli.output.cells import Cells, cells, object_cells
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.engine.columns import array_or_column, number_column
 from skyband.engine.results import decoded
+from skyband.errors import QueryError
 from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -52,6 +53,12 @@ class FileQuery:
     objects: tuple[Column, ...] = ()
     where: str = "true"
     scale: int | None = None
+
+    def __post_init__(self) -> None:
+        shown = {column.name.lower(): column for column in (*self.keys, *self.objects)}
+        for column in (*self.keys, *self.objects):
+            if column.sql != shown[column.name.lower()].sql:
+                raise QueryError(f"two columns are called {column.name!r}", "different names")
 
     @property
     def queries(self) -> list[Any]:
@@ -109,7 +116,7 @@ class FileQuery:
     def cells(self, source: FileSource, numbers: Ints) -> Cells:
         """What is printed beside ranks and scores, for rows or objects by number."""
         if not self.objects:
-            return cells(source, numbers)
+            return cells(source, numbers, self.keys)
         return object_cells(source, numbers, [*self.keys, *self.objects], self.where)
 
 
@@ -144,6 +151,7 @@ class QueryOptions(ABC):
     partition_by: list[str]
     algorithm: str
     query: Any
+    where: str | None = field(default=None, kw_only=True)
 
     option: ClassVar[str] = ""
     """The option by which ``explain`` knows the family."""
@@ -163,6 +171,12 @@ class QueryOptions(ABC):
     @abstractmethod
     def parse(cls, given: Given) -> Self:
         """Check options before any file is opened."""
+
+    def checked(self, source: FileSource) -> FileQuery:
+        """Check the query against a file's columns; leave rows out that are not asked for."""
+        if self.where is not None:
+            source.where = expressions.condition(source, self.where)
+        return self.check(source)
 
     @abstractmethod
     def check(self, source: FileSource) -> FileQuery:

@@ -171,8 +171,8 @@ class IncompleteFileOptions(QueryOptions):
         (column,) = expressions.keys(source, [self.stream], "--stream")
         apart = expressions.keys(source, self.id, "--id")
         time, keys = self.time_and_keys(source, self.window)
-        name = f"CAST({column.quoted} AS VARCHAR)"
-        no_id = " OR ".join(f"{one.quoted} IS NULL" for one in apart)
+        name = f"CAST({column.sql} AS VARCHAR)"
+        no_id = " OR ".join(f"{one.sql} IS NULL" for one in apart)
         there = "true" if time is None else f"({time}) IS NOT NULL"
         streams = _streams(source, self.bounds, name, f"CAST(({value}\n) AS DOUBLE)", no_id, there)
         query = self.query or self.make(_names_in(source, self.stream, streams))

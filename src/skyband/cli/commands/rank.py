@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -20,6 +20,7 @@ from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.engine.columns import array_or_column
 from skyband.errors import QueryError
+from skyband.expressions import named
 from skyband.windows import TimeWindow
 
 if TYPE_CHECKING:
@@ -56,33 +57,33 @@ class EngineChoice:
                 "write --master 'local[2]'; clusters are for top_k in skyband.spark",
             )
 
-    def runs_spark(self, file: str) -> bool:
-        """Whether a file is ranked by Spark."""
+    def runs_spark(self, source: FileSource) -> bool:
+        """Whether files are ranked by Spark."""
         if self.name != "auto" or self.master is not None:
             return self.name != "local"
-        path = Path(file)
-        return path.is_file() and path.stat().st_size > SMALL
+        return not source.piped and source.bytes > SMALL
 
 
 def command(name: str, given: Given) -> None:
     """Do what a command asks for by its options."""
-    query = family(name).parse(given)
+    query = replace(family(name).parse(given), where=given["where"])
     engine = EngineChoice(given["engine"], given["master"])
     rank_file(given["file"], query, engine, given["format"], given["out"])
 
 
 def rank_file(
-    file: str,
+    files: Sequence[str],
     query_options: QueryOptions,
     engine: EngineChoice,
     format: str | None,
     out: str | None,
 ) -> None:
-    """Read a file, rank its windows, print them."""
-    format = _chosen_format(format, out, file)
+    """Read files, rank their windows, print them."""
+    format = _chosen_format(format, out)
     spark = partial(_on_spark, master=engine.master)
-    rank = spark if engine.runs_spark(file) else _locally
-    with FileSource(file) as source:
+    with FileSource(files) as source:
+        _refuse_to_overwrite(source, out)
+        rank = spark if engine.runs_spark(source) else _locally
         board, values = source.read(partial(_ranked, query_options, rank))
         with _opened(out) as stream:
             _write(stream, board, values, query_options, format)
@@ -94,7 +95,7 @@ def _ranked(
     rank: Callable[[FileSource, FileQuery], Leaderboard],
     source: FileSource,
 ) -> tuple[Leaderboard, Cells]:
-    query = query_options.check(source)
+    query = query_options.checked(source)
     board = rank(source, query)
     board.close()
     query.note(board)
@@ -185,18 +186,18 @@ def _report(board: Leaderboard, ranked_by: str) -> None:
         )
 
 
-def _chosen_format(format: str | None, out: str | None, file: str) -> str:
+def _chosen_format(format: str | None, out: str | None) -> str:
     """The format that was asked for, or that the name of the output suggests."""
     if format is None:
         suffix = Path(out).suffix[1:] if out else ""
         format = suffix if suffix in FORMATS else "table"
     options.choice(format, "--format", FORMATS)
     if out is not None:
-        _check_out(out, file)
+        _check_out(out)
     return format
 
 
-def _check_out(out: str, file: str) -> None:
+def _check_out(out: str) -> None:
     path = Path(out)
     if not path.parent.is_dir():
         raise QueryError(
@@ -204,10 +205,13 @@ def _check_out(out: str, file: str) -> None:
         )
     if path.is_dir():
         raise QueryError(f"--out {out!r} is a directory", "a file", "add a file name")
-    if file != "-" and path.exists() and Path(file).exists() and path.samefile(file):
-        raise QueryError("--out is the file that is read", "another file", "choose another name")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise QueryError(f"--out {out!r} may not be written", "a writable file")
+
+
+def _refuse_to_overwrite(source: FileSource, out: str | None) -> None:
+    if out is not None and Path(out).exists() and any(map(Path(out).samefile, source.files)):
+        raise QueryError("--out is the file that is read", "another file", "choose another name")
 
 
 def _write(
@@ -217,7 +221,8 @@ def _write(
     if format == "table":
         from skyband.cli.output import tables
 
-        partition_by = [name.lower() for name in query_options.partition_by]
+        typed = query_options.partition_by
+        partition_by = {name.lower() for text in typed for name in (text, named(text).name)}
         keys = [name for name in values.names if name.lower() in partition_by]
         tables.write_tables(stream, board, values, keys, query_options.changes)
         return

@@ -131,7 +131,7 @@ class TotalsFileOptions(QueryOptions):
     @override
     def look_up(self, source: FileSource, query: FileQuery) -> Any:
         """How many different keys there are."""
-        names = ", ".join(key.quoted for key in query.objects)
+        names = ", ".join(key.sql for key in query.objects)
         distinct = f"SELECT DISTINCT {names} FROM {source.scan}"
         return int(source.single(f"SELECT count(*) FROM ({distinct})")[0])
 

@@ -13,7 +13,7 @@ from typing_extensions import override
 from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
 from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
-from skyband.cli.output.explanation import UNKNOWN, file_lines
+from skyband.cli.output.explanation import UNKNOWN, file_lines, where_words
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
 from skyband.windows import TimeWindow, Window
@@ -122,12 +122,16 @@ class WorkloadFileOptions(QueryOptions):
         workload = self.query
         algorithm = chosen(self.algorithm, workload.queries.values())
         lines = [
-            ("workload", str(workload) + (f"; by {self.by}" if self.by else "")),
+            (
+                "workload",
+                f"{workload}{f'; by {self.by}' if self.by else ''}{where_words(self)}",
+            ),
             *file_lines(facts),
             ("algorithm", algorithm),
             ("because", _REASONS[algorithm]),
         ]
         metrics = {"workload": str(workload), "algorithm": algorithm, "by": self.by}
+        metrics["where"] = self.where
         rate = 1.0 if workload.counted else None
         if facts is not None and facts.span is not None:
             rate = facts.rows / max(facts.span, 1)

@@ -11,6 +11,7 @@ from typing import Any
 from skyband.cli.input.source import Column, FileSource, duckdb_message, literal
 from skyband.engine.whole_numbers import LARGEST
 from skyband.errors import DataError, QueryError
+from skyband.expressions import named
 
 _NUMBERS = re.compile(
     r"(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|BIGNUM|FLOAT|DOUBLE|DECIMAL\(.*\))"
@@ -26,6 +27,11 @@ _EXAMPLES = {
     "--time": "ts",
     "--on": "price:min",
     "--value": "speed",
+    "--where": "'volume > 0'",
+    "--partition-by": "sector",
+    "--key": "client",
+    "--id": "plate",
+    "--stream": "camera",
 }
 _NOT_SCALAR = {
     "SUBQUERY": "a subquery",
@@ -141,6 +147,22 @@ def presence(source: FileSource, text: str) -> str:
     return f"CASE WHEN {sql} IS NULL THEN NULL ELSE 1 END"
 
 
+def condition(source: FileSource, text: str) -> str | None:
+    """The SQL of ``--where``, which must be true or false for each row; None without rows."""
+    sql = _scalar(source, text, "--where")
+    type = "NULL" if sql is None else _type(source, sql)
+    if type == "BOOLEAN":
+        return sql
+    if source.empty:
+        return None
+    compared = f"{text} > 0" if _NUMBERS.fullmatch(type) else f"{text} IS NOT NULL"
+    raise DataError(
+        f"--where {text!r} is of type {type}",
+        "a condition, true or false for each row",
+        f"compare it, as in --where {quote(compared)}",
+    )
+
+
 def time(source: FileSource, text: str) -> Time:
     """The SQL of ``--time``, which must be a timestamp, a date or a whole number per row."""
     sql = _scalar(source, text, "--time")
@@ -166,15 +188,26 @@ def time(source: FileSource, text: str) -> Time:
 
 
 def keys(source: FileSource, names: list[str], option: str = "--partition-by") -> list[Column]:
-    """The columns of ``--partition-by``, or of another option."""
-    columns = []
-    for name in names:
-        column = source.column(name)
-        if column is None:
-            raise source.no_column(name, option)
-        if column not in columns:
-            columns.append(column)
-    return columns
+    """The columns of ``--partition-by``, or of another option, and those of expressions."""
+    columns = (source.column(name) or _derived(source, name, option) for name in names)
+    return list(dict.fromkeys(columns))
+
+
+def _derived(source: FileSource, text: str, option: str) -> Column:
+    """The column of an expression, called by its text or by the name after AS."""
+    expression = named(text)
+    if expression.is_word and source.column(expression.sql) is None:
+        raise source.no_column(expression.sql, option)
+    if source.column(expression.name) is not None:
+        raise QueryError(
+            f"{option} {text!r} has the name of a column",
+            "a name of its own",
+            f"write {option} {quote(f'{expression.sql} AS {expression.name}_key')}",
+        )
+    sql = _scalar(source, expression.sql, option)
+    if sql is None:
+        return Column(expression.name, "VARCHAR", "CAST(NULL AS VARCHAR)")
+    return Column(expression.name, _type(source, sql), sql)
 
 
 def _scalar(source: FileSource, text: str, option: str) -> str | None:

@@ -1,17 +1,27 @@
-"""Opening a file through DuckDB: its columns, its rows in arrival order, its rows by number."""
+"""Opening files through DuckDB: their columns, their rows in order, their rows by number."""
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from skyband.cli.input.arrow_files import ArrowFiles
+from skyband.cli.input.files import (
+    EXPECTED,
+    PATTERN,
+    STDIN,
+    Kind,
+    kind_of,
+    known_suffixes,
+    named_files,
+    one_kind,
+)
 from skyband.errors import DataError
 
 if TYPE_CHECKING:
@@ -20,28 +30,19 @@ if TYPE_CHECKING:
 
     from skyband.order import Ints
 
-Kind = Literal["csv", "parquet", "json"]
 T = TypeVar("T")
 
 BATCH = 65_536
 """Rows per record batch."""
 
 _FARTHEST = 1 << 60  # from the epoch
-_SUFFIXES: dict[str, Kind] = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".json": "json",
-    ".jsonl": "json",
-    ".ndjson": "json",
-}
-_PACKED = (".gz", ".zst")
+_ARROW = "arrow_rows"
 # DuckDB would guess lines to skip and comment signs, and drop rows without a word
 _READERS: dict[Kind, str] = {
     "csv": "read_csv({}, header = true, skip = 0, comment = '', hive_partitioning = false{})",
     "parquet": "read_parquet({}, hive_partitioning = false)",
     "json": "read_json({}, hive_partitioning = false{})",
+    "arrow": _ARROW,
 }
 
 
@@ -51,32 +52,44 @@ class MisreadError(DataError):
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the file: its name and its DuckDB type."""
+    """A column of the file, or of an expression over them: its name and its DuckDB type."""
 
     name: str
     type: str
+    expression: str | None = None
 
     @property
     def quoted(self) -> str:
         """The name as SQL."""
         return identifier(self.name)
 
+    @property
+    def sql(self) -> str:
+        """What it is over the columns of the file."""
+        return self.quoted if self.expression is None else self.expression
+
 
 class FileSource:
-    """One file, read as often as needed, always in the same way.
+    """Files of one kind and schema, read as often as needed, always in the same way.
 
+    Rows for which ``where`` is not true are not there: nothing counts or numbers them.
     ``sample`` is how many rows decide the column types of CSV and JSON files; -1 means all.
 
     Use it as a context manager: it holds a temporary directory, for standard input and for sorts
     larger than memory.
     """
 
-    def __init__(self, path: str) -> None:
-        self.shown = "standard input" if path == "-" else path
+    def __init__(self, names: Sequence[str]) -> None:
+        self.piped = list(names) == [STDIN]
+        self.shown = "standard input" if self.piped else names[0]
+        self.where: str | None = None
         self._directory = tempfile.TemporaryDirectory(prefix="skyband-")
         try:
-            self._path = self._spooled() if path == "-" else self._plain(_existing(path))
-            self.kind = _kind(self._path)
+            self.files = [self._spooled()] if self.piped else named_files(names)
+            if len(names) > 1:
+                self.shown = f"{names[0]} and {len(self.files) - 1} more"
+            self.kind = one_kind(self.files, [kind_of(file) for file in self.files])
+            self._paths = [self._plain(at, file) for at, file in enumerate(self.files)]
             self._connection = self._connect()
             self._sample: int | None = None
             self.columns = self._columns()
@@ -100,20 +113,19 @@ class FileSource:
         with path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not path.stat().st_size:
-            raise DataError("standard input is empty", "CSV with a header, or JSON lines")
+            raise DataError("standard input is empty", EXPECTED)
         return path
 
-    def _plain(self, path: Path) -> Path:
-        """The path, or a link to it if DuckDB would take its name for a pattern."""
-        if not set("*?[") & set(str(path)):
-            return path
-        known = [suffix for suffix in path.suffixes if suffix.lower() in (*_SUFFIXES, *_PACKED)]
-        link = Path(self._directory.name) / "".join(["input", *known[-2:]])
-        link.symlink_to(path)
+    def _plain(self, at: int, file: Path) -> Path:
+        """A file, or a link to it if DuckDB would take its name for a pattern."""
+        if not PATTERN & set(str(file)):
+            return file
+        link = Path(self._directory.name) / f"input-{at}{known_suffixes(file)}"
+        link.symlink_to(file)
         return link
 
     def _connect(self) -> duckdb.DuckDBPyConnection:
-        """A connection that can read this one file and nothing else."""
+        """A connection that can read these files and nothing else."""
         import duckdb
 
         connection = duckdb.connect(":memory:", config={"temp_directory": self._directory.name})
@@ -121,36 +133,76 @@ class FileSource:
             "TimeZone = 'UTC'",
             "preserve_insertion_order = true",
             "python_enable_replacements = false",
-            f"allowed_paths = [{literal(str(self._path))}]",
+            f"allowed_paths = {_listed(self._paths)}",
             "enable_external_access = false",
             "lock_configuration = true",
         ):
             connection.execute(f"SET {setting}")
+        if self.kind == "arrow":
+            connection.register(_ARROW, ArrowFiles(self.files))
         return connection
 
     @property
+    def bytes(self) -> int:
+        """How large the files are."""
+        return sum(file.stat().st_size for file in self.files)
+
+    @property
     def scan(self) -> str:
-        """The file as a SQL table function."""
-        sample = "" if self._sample is None else f", sample_size = {self._sample}"
-        return _READERS[self.kind].format(literal(str(self._path)), sample)
+        """The rows as something to select from."""
+        rows = self._reader(self._paths)
+        return rows if self.where is None else f"(SELECT * FROM {rows} WHERE {self.where})"
+
+    def _reader(self, paths: Sequence[Path]) -> str:
+        """The rows of files as a SQL table function; types of columns fit all of them."""
+        more = "" if self._sample is None else f", sample_size = {self._sample}"
+        if len(paths) > 1:
+            more += ", union_by_name = true"
+        return _READERS[self.kind].format(_listed(paths), more)
 
     def _columns(self) -> tuple[Column, ...]:
+        if len(self.files) > 1:
+            self._check_alike()
+        return self._columns_of(self._paths, self.shown)
+
+    def _columns_of(self, paths: Sequence[Path], shown: str) -> tuple[Column, ...]:
         try:
-            relation = self.bind(f"SELECT * FROM {self.scan}")
+            relation = self.bind(f"SELECT * FROM {self._reader(paths)}")
         except _duckdb_error() as error:
             raise DataError(
-                f"{self.shown} cannot be read as {self.kind}: {duckdb_message(error)}",
-                "CSV with a header, Parquet or JSON lines",
+                f"{shown} cannot be read as {self.kind}: {duckdb_message(error)}", EXPECTED
             ) from None
         return tuple(
             Column(name, str(type))
             for name, type in zip(relation.columns, relation.types, strict=True)
         )
 
+    def _check_alike(self) -> None:
+        """Refuse files of different columns; objects of JSON need not have all of them."""
+        if self.kind == "json":
+            return
+        first, *others = (self._schema(*pair) for pair in zip(self.files, self._paths, strict=True))
+        for file, schema in zip(self.files[1:], others, strict=True):
+            if schema != first:
+                raise DataError(
+                    f"{str(file)!r} has the columns {', '.join(schema)}",
+                    f"those of {self.files[0].name!r}: {', '.join(first)}",
+                    "name files of the same columns",
+                )
+
+    def _schema(self, file: Path, path: Path) -> list[str]:
+        """The columns of one file; those of CSV have no types until all files are read."""
+        if self.kind == "arrow":
+            schema = ArrowFiles([file]).schema_of(file)
+            return [f"{field.name} {field.type}" for field in schema]
+        columns = self._columns_of([path], str(file))
+        named = self.kind == "csv"
+        return [column.name if named else f"{column.name} {column.type}" for column in columns]
+
     @property
     def certain(self) -> bool:
         """Whether the column types are known, not concluded from the first rows."""
-        return self.kind == "parquet" or self._sample == -1
+        return self.kind in ("parquet", "arrow") or self._sample == -1
 
     def read(self, reading: Callable[[FileSource], T]) -> T:
         """Do what reads the file; again, with column types from all rows, if they were misjudged.
@@ -161,20 +213,21 @@ class FileSource:
             return reading(self)
         except MisreadError:
             self._sample = -1
+            self.where = None
             self.columns = self._columns()
             return reading(self)
 
     @property
     def empty(self) -> bool:
         """Whether there is no row, and therefore nothing from which to conclude column types."""
-        if self.kind == "parquet":
+        if self.kind in ("parquet", "arrow"):
             return False
-        return self._row(f"SELECT 1 FROM {self.scan} LIMIT 1") is None
+        return self._row(f"SELECT 1 FROM {self._reader(self._paths)} LIMIT 1") is None
 
     @property
     def known_rows(self) -> int | None:
         """How many rows there are, if the file says so."""
-        if self.kind != "parquet":
+        if self.kind != "parquet" or self.where is not None:
             return None
         return int(self.single(f"SELECT count(*) FROM {self.scan}")[0])
 
@@ -238,7 +291,7 @@ class FileSource:
             outer.append("time")
             order.insert(0, "time NULLS FIRST")
         apart = [*keys, *(objects or [])]
-        inner += [f"{column.quoted} AS apart_{at}" for at, column in enumerate(apart)]
+        inner += [f"{column.sql} AS apart_{at}" for at, column in enumerate(apart)]
         by = [f"apart_{at} NULLS FIRST" for at in range(len(apart))]
         if keys:
             outer.append(f"dense_rank() OVER (ORDER BY {', '.join(by[: len(keys)])}) - 1 AS key")
@@ -251,10 +304,14 @@ class FileSource:
             f"ORDER BY {', '.join(order)}"
         )
 
-    def pick(self, rows: Ints, expressions: list[str]) -> pa.Table:
-        """These expressions, for the rows of these numbers (ascending), in their order."""
+    def pick(self, rows: Ints, expressions: list[str], derived: Sequence[Column] = ()) -> pa.Table:
+        """These expressions, for the rows of these numbers (ascending), in their order.
+
+        They are over the columns of the file, and ``derived`` ones.
+        """
         number = self._free("row")
-        numbered = f"SELECT row_number() OVER () - 1 AS {number}, * FROM {self.scan}"
+        more = "".join(f", {column.sql} AS {column.quoted}" for column in derived)
+        numbered = f"SELECT row_number() OVER () - 1 AS {number}, *{more} FROM {self.scan}"
         return self._picked(rows, expressions, number, numbered)
 
     def pick_objects(
@@ -265,7 +322,7 @@ class FileSource:
         ``apart`` and ``where`` are as in :meth:`rows`: the columns of keys, then of objects.
         """
         number = self._free("object")
-        names = ", ".join(dict.fromkeys(column.quoted for column in apart))
+        names = ", ".join(dict.fromkeys(f"{column.sql} AS {column.quoted}" for column in apart))
         by = ", ".join(f"{column.quoted} NULLS FIRST" for column in apart)
         distinct = f"SELECT DISTINCT {names} FROM {self.scan} WHERE {where}"
         numbered = f"SELECT dense_rank() OVER (ORDER BY {by}) - 1 AS {number}, * FROM ({distinct})"
@@ -345,6 +402,10 @@ def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
+def _listed(paths: Sequence[Path]) -> str:
+    return f"[{', '.join(literal(str(path)) for path in paths)}]"
+
+
 def duckdb_message(error: Exception) -> str:
     """What DuckDB says, without the kind of the error and the excerpts that follow."""
     lines = [line for line in str(error).splitlines() if line.strip()]
@@ -358,33 +419,3 @@ def _duckdb_error() -> type[Exception]:
     import duckdb
 
     return duckdb.Error
-
-
-def _existing(path: str) -> Path:
-    file = Path(path)
-    if not file.is_file():
-        near = file.parent if file.parent.is_dir() else Path()
-        names = [other.name for other in near.iterdir() if other.is_file()]
-        close = get_close_matches(file.name, names, 1)
-        fix = f"did you mean {str(near / close[0])!r}?" if close else "check the path"
-        problem = f"{path!r} is a directory" if file.is_dir() else f"there is no file {path!r}"
-        raise DataError(problem, "a CSV, Parquet or JSON lines file, or - for standard input", fix)
-    if not os.access(file, os.R_OK):
-        raise DataError(f"{path!r} may not be read", "a readable file", "check its permissions")
-    if not file.stat().st_size:
-        raise DataError(f"{path!r} is empty", "CSV with a header, Parquet or JSON lines")
-    return file.absolute()
-
-
-def _kind(path: Path) -> Kind:
-    """The kind of a file by its suffix, else by its first bytes."""
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes and suffixes[-1] in _PACKED:
-        suffixes.pop()
-    if suffixes and suffixes[-1] in _SUFFIXES:
-        return _SUFFIXES[suffixes[-1]]
-    with path.open("rb") as file:
-        head = file.read(4096)
-    if head.startswith(b"PAR1"):
-        return "parquet"
-    return "json" if head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[") else "csv"

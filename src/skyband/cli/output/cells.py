@@ -37,9 +37,11 @@ class Cells:
     texts: list[Texts]
 
 
-def cells(source: FileSource, rows: Ints) -> Cells:
-    """All columns of the file, for the rows of these numbers (ascending)."""
-    return _cells(list(source.columns), rows, source.pick)
+def cells(source: FileSource, rows: Ints, keys: list[Column]) -> Cells:
+    """All columns of the file, for the rows of these numbers (ascending), and keys beside them."""
+    derived = [key for key in keys if key not in source.columns]
+    columns = [*source.columns, *derived]
+    return _cells(columns, rows, lambda numbers, sql: source.pick(numbers, sql, derived))
 
 
 def object_cells(source: FileSource, objects: Ints, apart: list[Column], where: str) -> Cells:

@@ -41,10 +41,15 @@ def opening_lines(options: QueryOptions, query: Any, facts: FileFacts | None, pl
     """What is told of every query: itself, the file, panes, algorithm and why."""
     each = f", for each {' and '.join(options.partition_by)}" if options.partition_by else ""
     by = f" by {options.by}" if options.by else ""
-    lines = [("query", f"{query}{by}{each}"), *file_lines(facts)]
+    lines = [("query", f"{query}{by}{each}{where_words(options)}"), *file_lines(facts)]
     panes = Panes(query.window.size, query.window.slide).words(partial(_length, query.window))
     lines += [("panes", panes), ("algorithm", plan.algorithm)]
     return lines + [("" if at else "because", reason) for at, reason in enumerate(plan.reasons)]
+
+
+def where_words(options: QueryOptions) -> str:
+    """Which rows are ranked, if not all."""
+    return "" if options.where is None else f", where {options.where}"
 
 
 def file_lines(facts: FileFacts | None) -> Lines:
@@ -71,6 +76,7 @@ def shared_metrics(
         "k": query.k,
         "emit": query.emit,
         "by": options.by,
+        "where": options.where,
         "partition_by": ", ".join(options.partition_by) or None,
         "rows": None if facts is None else facts.rows,
         "keys": None if facts is None else facts.keys,

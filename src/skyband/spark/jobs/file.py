@@ -166,13 +166,16 @@ def _text(file: Path) -> str:
 def words(job: Job) -> str:
     """The query of a job in words."""
     each = in_words(job.query.partition_by or [])
-    return job.query.words() + (f", for each {each}" if each else "")
+    where = f", where {job.query.where}" if job.query.where else ""
+    return job.query.words() + (f", for each {each}" if each else "") + where
 
 
 def _check(job: Job) -> None:
     """Refuse what concerns more than one field, or needs more than a type."""
     sources.check(job)
     job.query.check(safe_score, "marks" if job.drain else None)
+    if job.query.where is not None:
+        safe_score(job.query.where, option="where")
     sinks.check(job.sink)
     _check_run(job)
     _check_places(job)

@@ -34,6 +34,7 @@ class JobQuery(Part):
     delay: int | str | None = Field(default=None, description="a duration, such as 10 seconds")
     skew: str | None = Field(default="1 hour", description="a duration such as 1 hour, or null")
     deduplicate_by: Names | None = Field(default=None, description="a column, or a list of columns")
+    where: str | None = Field(default=None, description="a condition, such as volume > 0")
 
     def loaded(self, home: Path) -> JobQuery:
         """The query with what it names in other files, relative to the job's directory."""

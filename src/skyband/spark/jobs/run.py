@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.spark import draining, explain, pipeline
 from skyband.spark.columns import quoted
+from skyband.spark.derive import derived
 from skyband.spark.expressions import safe_score
 from skyband.spark.families import family_of
 from skyband.spark.jobs import checkpoint as manifests
@@ -135,7 +137,7 @@ class Run:
 
     def _answer(self, rows: DataFrame, *places: str) -> None:
         with _noted(self.notes):
-            plan = _resolved(self.job, rows, *places)
+            rows, plan = _resolved(self.job, rows, *places)
         self._leaders = pipeline.answer(rows, plan, self._read if self.job.batch else None)
 
     def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
@@ -232,9 +234,9 @@ def explained(spark: SparkSession, job: Job) -> Explained:
     notes: list[str] = []
     try:
         rows = sources.rows(spark, job)
-        with _noted(notes):
-            plan = _resolved(job, rows)
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
+        with _noted(notes):
+            rows, plan = _resolved(job, rows)
         return Explained(plan, pipeline.answer(rows, plan), columns, notes)
     except FAILURES as error:
         raise failures.reworded(error, None, job.query.score_field) from error
@@ -259,11 +261,14 @@ def _when(job: Job) -> str:
 
 def _resolved(
     job: Job, rows: DataFrame, drain: str | None = None, checkpoint: str | None = None
-) -> Plan:
-    """The plan of a job's query; ``drain`` is for streams that can be drained."""
-    options = job.query.options(lambda text: safe_score(text, rows.columns))
+) -> tuple[DataFrame, Plan]:
+    """The rows of a job's query, and its plan; ``drain`` is for streams that can be drained."""
+    safe = partial(safe_score, columns=rows.columns)
+    options = job.query.options(safe)
     drain = drain if options.drainable else None
-    return job.family.resolve(rows, replace(options, drain=drain, checkpoint=checkpoint))
+    options = replace(options, drain=drain, checkpoint=checkpoint)
+    rows, options = derived(rows, options, lambda text, option: safe(text, option=option))
+    return rows, job.family.resolve(rows, options)
 
 
 @contextmanager

@@ -145,8 +145,8 @@ def one_frame(
         options = replace(options, streams=list(df))
     options.query()
     text = options.value if isinstance(options.value, str) else str(options.value)
-    united = replace(options, stream=NAME, value=VALUE, value_text=text)
-    return union_streams(df, options), united
+    rows, united = union_streams(df, options)
+    return rows, replace(united, stream=NAME, value=VALUE, value_text=text)
 
 
 @dataclass(frozen=True)

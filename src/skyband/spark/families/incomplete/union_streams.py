@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
 from skyband.spark.columns import column_names, quoted
+from skyband.spark.derive import derived
 from skyband.spark.plan import score_column
 
 if TYPE_CHECKING:
@@ -20,10 +21,13 @@ VALUE = "_sky_value"
 NAME = "_sky_name"
 
 
-def union_streams(frames: Mapping[str, DataFrame], options: IncompleteOptions) -> DataFrame:
+def union_streams(
+    frames: Mapping[str, DataFrame], options: IncompleteOptions
+) -> tuple[DataFrame, IncompleteOptions]:
     """One DataFrame of several, each a stream of its own; raises before any row is read.
 
-    Its columns are those that the query needs, the value, and the name of a row's stream.
+    Its columns are those that the query needs, the value, and the name of a row's stream. The
+    options are those that ask it the same.
     """
     streams = options.streams or ()
     if options.stream is not None:
@@ -38,21 +42,24 @@ def union_streams(frames: Mapping[str, DataFrame], options: IncompleteOptions) -
             f"one for each of {', '.join(map(str, streams))}",
             "leave streams out to take those of the mapping",
         )
-    parts = {name: _part(name, frames[name], options) for name in streams}
+    parts, asked = {}, options
+    for name in streams:
+        parts[name], asked = _part(name, frames[name], options)
     if len({part.isStreaming for part in parts.values()}) > 1:
         raise QueryError(
             "streaming and batch DataFrames together", "all of one kind", "read all with readStream"
         )
     _check_types(parts)
-    return reduce(DataFrame.unionByName, parts.values())
+    return reduce(DataFrame.unionByName, parts.values()), asked
 
 
-def _part(name: str, df: Any, options: IncompleteOptions) -> DataFrame:
+def _part(name: str, df: Any, options: IncompleteOptions) -> tuple[DataFrame, IncompleteOptions]:
     """What a query needs of one stream, and its name."""
     if not isinstance(df, DataFrame):
         raise QueryError(f"stream {name!r} is {type(df).__name__}", "a Spark DataFrame")
     needed = ("id", "time", "sequence", "partition_by", "deduplicate_by")
     try:
+        df, options = derived(df, options)
         schema = df.schema
         names = [
             column
@@ -64,7 +71,7 @@ def _part(name: str, df: Any, options: IncompleteOptions) -> DataFrame:
         problem = f"stream {name!r}: {error.found}"
         raise type(error)(problem, error.expected, error.fix) from None
     columns = [F.col(quoted(column)) for column in dict.fromkeys(names)]
-    return df.select(*columns, value.alias(VALUE), F.lit(name).alias(NAME))
+    return df.select(*columns, value.alias(VALUE), F.lit(name).alias(NAME)), options
 
 
 def _check_types(parts: Mapping[str, DataFrame]) -> None:

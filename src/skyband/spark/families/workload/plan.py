@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
-from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
+from skyband.spark.axis import PaneGrid, TickAxis, TimeAxis
 from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
 from skyband.spark.explain import PANE_PATH, Lines, open_steps, row_bytes, state_line
 from skyband.spark.families.workload import restart
@@ -41,7 +41,6 @@ from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.topk.estimates import candidates_of_panes
-from skyband.windows import TimeWindow
 from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
@@ -71,10 +70,6 @@ class WorkloadOptions(CommonOptions):
                 f"query {first!r} emits {model.emit!r}",
                 "emit='all': on Spark a workload is answered with whole rankings",
                 "leave emit out, or ask each query with top_k",
-            )
-        if isinstance(model.window, TimeWindow) and model.window.unit != "us":
-            raise QueryError(
-                "windows of ticks", "durations such as '1 hour'", "write last(time='1 hour')"
             )
         if self.workload.counted and self.sequence is None:
             raise QueryError(
@@ -347,7 +342,8 @@ class WorkloadFamily(Family):
         check_k(max(query.k for query in workload.queries.values()))
         earlier = None
         if options.checkpoint is not None and df.isStreaming:
-            per_ms = (SequenceAxis if workload.counted else TimeAxis).per_ms
+            moments = getattr(workload.model.window, "unit", None) == "us"
+            per_ms = (TimeAxis if moments else TickAxis).per_ms
             earlier = earlier_runs(df.sparkSession, options.checkpoint, per_ms)
         if earlier is not None:
             earlier.check_scores(workload)
