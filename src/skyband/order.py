@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Scores = NDArray[Any]
+"""Numbers that are ranked: float64, or int64 where whole numbers must not be rounded."""
 
 
 def rises(times: Ints) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.whole_numbers import numbers_of
-from skyband.order import Bools, Floats, Ints
+from skyband.order import Bools, Floats, Ints, Scores
 from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RankedWindow:
     start: int
     end: int
     rank: Ints
-    score: Floats | Ints
+    score: Scores
     id: Ints
     time: Ints | None = None
     previous_rank: Ints | None = None
@@ -64,7 +64,7 @@ class Ranked:
     window_start: Ints
     window_end: Ints
     offsets: Ints
-    score: Floats | Ints
+    score: Scores
     id: Ints
     time: Ints | None = None
     ranks: Ints | None = None

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from skyband.engine.adapter import AnyMonitor
     from skyband.engine.results import Ranked
-    from skyband.order import Bools, Floats, Ints
+    from skyband.order import Bools, Ints, Scores
     from skyband.spark.files import FileRanking
 
 Given = Mapping[str, Any]
@@ -52,7 +52,7 @@ class FileQuery:
     keys: list[Column]
     objects: tuple[Column, ...] = ()
     where: str = "true"
-    scale: int | None = None
+    scale: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         shown = {column.name.lower(): column for column in (*self.keys, *self.objects)}
@@ -82,7 +82,7 @@ class FileQuery:
         codes, null = self.staged(batch.column("score"), "score")
         return codes if null is None else np.ma.array(codes, mask=null)
 
-    def staged(self, column: pa.Array, name: str) -> tuple[Floats | Ints, Bools | None]:
+    def staged(self, column: pa.Array, name: str) -> tuple[Scores, Bools | None]:
         """A column of numbers as Spark is given it, and where it is NULL: whole ones as codes."""
         return number_column(column, "float64" if self.scale is None else "int64", name)
 

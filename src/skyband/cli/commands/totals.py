@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from skyband.engine.adapter import AnyMonitor
     from skyband.engine.results import Ranked
-    from skyband.order import Bools, Floats, Ints
+    from skyband.order import Bools, Scores
     from skyband.spark.files import FileRanking
 
 _BYTES = 200  # that a key takes in a pane, roughly
@@ -45,7 +45,7 @@ class TotalsFileQuery(FileQuery):
     """A query for totals over a file, checked: values, and the columns of keys."""
 
     @override
-    def staged(self, column: pa.Array, name: str) -> tuple[Floats | Ints, Bools | None]:
+    def staged(self, column: pa.Array, name: str) -> tuple[Scores, Bools | None]:
         if self.scale is None:
             return super().staged(column, name)
         null = None

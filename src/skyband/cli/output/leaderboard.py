@@ -13,7 +13,7 @@ import numpy as np
 
 from skyband.engine.columns import Dropped
 from skyband.engine.results import Ranked
-from skyband.order import Floats, Ints
+from skyband.order import Ints, Scores
 
 _AT_ONCE = 65_536
 
@@ -32,7 +32,7 @@ class Block(NamedTuple):
     place: Ints
     rank: Ints
     previous: Ints | None
-    score: Floats | Ints
+    score: Scores
 
 
 class _Windows(NamedTuple):
@@ -45,7 +45,7 @@ class _Windows(NamedTuple):
     id: Ints
     rank: Ints | None
     previous: Ints | None
-    score: Floats | Ints | None
+    score: Scores | None
 
 
 _NONE = np.empty(0, np.int64)
@@ -86,14 +86,12 @@ class Leaderboard:
         self.approximate = 0  # of them
         self.accuracy = 0.0  # of these, added up
         self.rows = np.empty(0, np.int64)  # numbers of all rows in any window, ascending
-        self.scores: Floats | Ints = np.empty(
-            0
-        )  # their scores; of relative ones, those that came first
+        self.scores: Scores = np.empty(0)  # their scores; of relative ones, those that came first
         self._all = _NO_WINDOWS
         self._columns: list[list[Any]] = [[] for _ in _Windows._fields]
         self._ranked = 0
         self._seen = np.zeros(_AT_ONCE, np.bool_)
-        self._new: list[tuple[Ints, Floats | Ints]] = []
+        self._new: list[tuple[Ints, Scores]] = []
 
     def add(self, ranked: Ranked, key: Ints | None = None) -> None:
         """Take in what one push answered; ``key`` numbers the key of each window."""
@@ -120,13 +118,14 @@ class Leaderboard:
             if values is not None:
                 column.append(values)
 
-    def numbers(self, scores: Floats | Ints) -> list[Any]:
+    def numbers(self, scores: Scores) -> list[Any]:
         """Scores as Python's numbers: float, int or Decimal."""
+        numbers: list[Any] = scores.tolist()
         if not self.scale:
-            return scores.tolist()
-        return [Decimal(score).scaleb(-self.scale) for score in scores.tolist()]
+            return numbers
+        return [Decimal(number).scaleb(-self.scale) for number in numbers]
 
-    def _note(self, id: Ints, score: Floats | Ints) -> None:
+    def _note(self, id: Ints, score: Scores) -> None:
         highest = int(id.max())
         if highest >= len(self._seen):
             room = max(highest + 1, 2 * len(self._seen)) - len(self._seen)

@@ -14,7 +14,7 @@ from typing_extensions import override
 
 from skyband.cli.output.cells import Cells, Kind, moment
 from skyband.cli.output.leaderboard import Leaderboard
-from skyband.order import Floats, Ints
+from skyband.order import Ints, Scores
 
 LEADING = ["window_start", "window_end", "rank", "score"]
 CHANGES = ["change", "previous_rank"]
@@ -35,7 +35,7 @@ class Records(ABC):
         self.middles = self._middles(board.scores, board.rows)
         self.tails = self.all_tails(cells)
 
-    def _middles(self, scores: Floats | Ints, rows: Ints) -> list[str]:
+    def _middles(self, scores: Scores, rows: Ints) -> list[str]:
         texts = [
             f"{score:f}" if isinstance(score, Decimal) else repr(score)
             for score in self.board.numbers(scores)

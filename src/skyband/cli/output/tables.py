@@ -38,7 +38,7 @@ class Window(NamedTuple):
     start: int
     end: int
     query: str
-    rows: list[tuple[int, int, int, float | int | Decimal]]
+    rows: list[tuple[int, int, int, float | Decimal]]
 
 
 def write_tables(
@@ -221,7 +221,7 @@ def _short(cells: Cells, column: int, place: int) -> str:
     return text.replace("\n", "⏎").replace("\r", "")
 
 
-def _rounded(value: float | int | Decimal) -> str:
+def _rounded(value: float | Decimal) -> str:
     """A number in about ten characters; whole numbers and decimals as they are."""
     if not isinstance(value, float):
         return f"{value:,}" if abs(value) >= 10_000 else f"{value}"

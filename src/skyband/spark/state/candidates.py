@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
-from skyband.order import Floats, Ints
+from skyband.order import Ints, Scores
 from skyband.query import Numbers
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.state.processor import (
@@ -78,7 +78,7 @@ class Ranking:
     pool: Pool
     pane: Ints
     place: Ints
-    score: Floats | Ints
+    score: Scores
     slot: Ints
 
     @classmethod
@@ -97,7 +97,7 @@ class Ranking:
         return [[column[slot] for slot in slots] for column in self.pool.columns]
 
     @property
-    def falling(self) -> Floats | Ints:
+    def falling(self) -> Scores:
         """Scores turned round, so that they rise with the rank."""
         return turned(self.score)
 
@@ -216,7 +216,7 @@ class Candidates:
         self.rows = joined.take(order[fits])
         self.dominator_count = counts[fits]
 
-    def _dominators_in_pane(self, pane: CandidatePane, below: Floats | Ints) -> Ints:
+    def _dominators_in_pane(self, pane: CandidatePane, below: Scores) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
         counts = np.arange(len(below), dtype=np.int64)
         as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(pane.number)
@@ -268,7 +268,7 @@ class Candidates:
         assert not longer_lived or longer_lived[0] >= self.due, "3"
 
 
-def turned(score: Floats | Ints) -> Floats | Ints:
+def turned(score: Scores) -> Scores:
     """Scores so that the best is the smallest; ``-`` would overflow at the end of int64."""
     return ~score if score.dtype == np.int64 else -score
 

@@ -32,7 +32,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.engine.whole_numbers import LARGEST
-from skyband.order import Bools, Floats, Ints
+from skyband.order import Bools, Floats, Ints, Scores
 from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE, indexed
 from skyband.totals.monitor import too_large
 from skyband.totals.query import By
@@ -280,7 +280,7 @@ class ExactParts(NamedTuple):
     """Values to push: the partial sum that each is a part of, and whether it is its first."""
 
     row: Ints
-    value: Floats | Ints
+    value: Scores
     first: Bools
 
 
@@ -311,7 +311,7 @@ def double_parts(bucket: Ints, parts: list[Ints]) -> ExactParts:
     return _smaller(exact, np.unique(exact.row[beyond]), bucket, parts) if beyond.any() else exact
 
 
-def single_parts(values: Floats | Ints) -> ExactParts:
+def single_parts(values: Scores) -> ExactParts:
     """Every value is all of its sum."""
     return ExactParts(np.arange(len(values)), values, np.ones(len(values), np.bool_))
 
