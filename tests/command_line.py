@@ -15,6 +15,20 @@ from tests.oracle import changes, count_windows, time_windows
 
 COMPILING = re.compile("skyband: (compiling|compiled)")
 
+# options of each command over the rows of few_rows, and windows for them
+OF_FAMILIES = {
+    "top": ["--by", "v"],
+    "totals": ["--key", "o", "--by", "sum(v)"],
+    "dominating": ["--on", "v:max", "--on", "t:min"],
+    "incomplete": ["--id", "o", "--stream", "s", "--value", "v", "--bounds", "0:100"],
+}
+OF_WINDOWS = {
+    "counts": ["--last", 1_000_000_000, "--slide", 3],
+    "counts by key": ["--last", 1_000_000_000, "--slide", 2, "--partition-by", "s"],
+    "times": ["--time", "t", "--window", 6, "--slide", 2],
+    "keys": ["--time", "t", "--window", 6, "--slide", 2, "--partition-by", "s"],
+}
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -137,3 +151,11 @@ def _flattened(reports):
         order = sorted(report.items(), key=lambda item: (item[1][0] == 0, item[1]))
         lines += [(end, rank or None, previous or None, row) for row, (rank, previous) in order]
     return lines
+
+
+def few_rows(folder):
+    """A file of twelve rows that every family can rank."""
+    path = folder / "few.csv"
+    lines = [f"{at},{at * 7 % 11},{'xyz'[at % 3]},{'ab'[at % 2]}" for at in range(12)]
+    path.write_text("\n".join(["t,v,o,s", *lines]) + "\n")
+    return path

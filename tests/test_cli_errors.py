@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.command_line import Runner
+from tests.command_line import OF_FAMILIES, Runner
 
 TRADES = """ts,sector,price,volume,note,unit price
 2024-01-01 00:00:10,tech,10.5,100,a,1
@@ -41,6 +41,16 @@ def trades(tmp_path):
         ("max(price) - price", "has an aggregate"),
         ("price, volume", "is 2 columns"),
         ("price AS p", "has a column with an alias"),
+        (
+            "unit prise",
+            """did you mean 'unit price'? a name with blanks stands in double quotes: \
+'"unit price"'""",
+        ),
+        ("unti price x", "has no column 'unti price x'"),
+        ('"unit prise" * 2', "in double quotes: '\"unit price\"'"),
+        ("volume twice", "has no column 'volume twice'"),
+        ("unit price * 2", """fix: write names with blanks in double quotes: '"unit price" * 2'"""),
+        ("price - note", "fix: cast what is no number: TRY_CAST(note AS DOUBLE)"),
         ("(SELECT 1)", "has a subquery"),
         ("price IN (SELECT 1)", "has a subquery"),
         ("*", "has a star"),
@@ -86,6 +96,11 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         (["--last", "2", "--offset", "1"], "--offset with --last"),
         (["--last", "2", "--k", "0"], "--k is '0'"),
         (["--last", "2", "--k", "-1"], "--k is '-1'"),
+        (
+            ["--last", "2", "--k", "4611686018427387904"],
+            "--k is '4611686018427387904'; expected a whole number below 2**62; fix: write --k 10",
+        ),
+        (["--last", "1e99"], "--last is '1e99'; expected a whole number below 2**62"),
         (["--last", "2", "--algorithm", "mintop"], "fix: write --algorithm mintopk"),
         (["--last", "2", "--emit", "change"], "fix: write --emit changes"),
         (["--last", "2", "--format", "cvs"], "fix: write --format csv"),
@@ -103,6 +118,17 @@ WINDOW = ["--time", "ts", "--window", "1 hour"]
         ([*WINDOW, "--full"], "--full with a time window"),
         (["--time", "ts", "--window", "1 fortnight"], "window is '1 fortnight'"),
         (["--time", "ts", "--window", "0 hours"], "fix: write --window '1 hour'"),
+        (["--time", "ts", "--window", "-1 hour"], "window is -1 hours; expected a duration of at"),
+        (
+            [*WINDOW, "--slide", "-90 s"],
+            "slide is -90 seconds; expected a duration of at least 1 m",
+        ),
+        (["--time", "ts", "--window", "999999999 weeks"], "window is 999999999 weeks; expected a"),
+        (
+            [*WINDOW, "--slide", "1 microsecond"],
+            "the last 1 hour, every 1 microsecond: each row is in 3,600,000,000 windows; "
+            "expected 100,000,000 at most; fix: use a larger slide",
+        ),
         (["--time", "ts", "--window", "60"], "fix: write --window '60 seconds'"),
         (["--time", "volume", "--window", "1 hour"], "to_timestamp(volume)"),
         (["--time", "price", "--window", "1 hour"], "to_timestamp(price)"),
@@ -162,6 +188,35 @@ def test_nothing_is_guessed_about_lines(run):
     assert [row["name"] for row in ran.rows] == ["c", "#b", "#a"]
 
 
+def test_suggestions_can_be_pasted_into_a_shell(run, tmp_path):
+    path = tmp_path / "odd.csv"
+    path.write_text("my time,my note,v,s,k\n01.02.2024 10:00,x,1,a b,7\n")
+    fix = 'TRY_CAST("my note" AS DOUBLE)\''
+    assert fix in run.fails("top", path, "--by", "my note", "--last", 1)
+    err = run.fails("top", path, "--by", "v", "--time", "my time", "--window", "1 hour")
+    assert """--time 'CAST("my time" AS TIMESTAMP)'""" in err
+    err = run.fails("dominating", path, "--on", "v * 2", "--last", 1)
+    assert "fix: write --on 'v * 2:min', or :max" in err
+    seen = ["--id", "v", "--stream", "s", "--value", "k", "--bounds", "a b=0:1"]
+    assert "write --bounds 'a b=0:7'" in run.fails("incomplete", path, *seen, "--last", 1)
+    err = run.fails("top", path, "--by", "v", "--last", 1, "--out", tmp_path / "a b" / "c.csv")
+    assert f"mkdir -p '{tmp_path / 'a b'}'" in err
+
+
+def test_json_values_of_several_types(run, tmp_path):
+    path = tmp_path / "mixed.jsonl"
+    path.write_text('{"t": "2024-01-01", "v": 1}\n{"t": 5, "v": "x"}\n')
+    err = run.fails("top", path, "--by", "v", "--last", 2)
+    assert "--by 'v' is of type JSON: its values are of several types; expected a number" in err
+    assert "--by 'TRY_CAST(v AS DOUBLE)'" in err
+    assert "TRY_CAST(v AS DOUBLE)" in run.fails("top", path, "--by", "v + 1", "--last", 2)
+    assert "use TRY_CAST" in run.fails("top", path, "--by", "CAST(v AS DOUBLE)", "--last", 2)
+    err = run.fails("top", path, "--by", "1", "--time", "t", "--window", "1 day")
+    assert "--time 'TRY_CAST(t AS TIMESTAMP)'" in err
+    ran = run("top", path, "--by", "TRY_CAST(v AS DOUBLE)", "--last", 2, "--format", "csv")
+    assert [row["score"] for row in ran.rows] == ["1.0"]
+
+
 def test_outputs(run, trades, tmp_path):
     arguments = ["top", trades, "--by", "price", "--last", 2, "--out"]
     assert "directory that exists" in run.fails(*arguments, tmp_path / "no" / "found.csv")
@@ -191,6 +246,18 @@ def test_what_is_wrong_with_the_file_is_reported_before_spark_starts(run):
     for far in (2**60, -(2**60)):
         text = f"v,t\n1,{far}\n2,3\n"
         assert "a time beyond 2**60" in run.fails("top", "-", "--by", "v", *arguments, stdin=text)
+
+
+@pytest.mark.parametrize("family", OF_FAMILIES)
+def test_too_many_windows_are_refused_before_spark_starts(run, family, tmp_path):
+    """Each of three distant rows is in as many windows as may be."""
+    path = tmp_path / "distant.csv"
+    lines = [f"2024-0{month}-01,{month},{month},a" for month in (1, 2, 3)]
+    path.write_text("\n".join(["t,v,o,s", *lines]) + "\n")
+    options = [value.replace("t:min", "o:min") for value in OF_FAMILIES[family]]
+    arguments = [family, path, *options, "--time", "t", "--window", "100 s", "--slide", "1 us"]
+    few = "a batch that completes 300,000,000 windows; expected 100,000,000 at most; fix: use a"
+    assert few in run.fails(*arguments, "--engine", "spark")
 
 
 def test_an_engine_for_all_runs(run, trades, monkeypatch):

@@ -64,7 +64,7 @@ def odd(tmp_path):
 
 def test_every_type_as_csv(run, odd):
     out = run("top", odd, "--k", 8, "--by", "score", "--last", 8, "--format", "csv").out
-    header = "window_start,window_end,rank,score,row,score," + ",".join(ODD)
+    header = "window_start,window_end,rank,score,row,score_1," + ",".join(ODD)
     first = "0,8,1,8.0,0,8," + ",".join(WRITTEN.values())
     assert out.startswith(f"{header}\n{first}\n")
     assert out.endswith("\n")
@@ -105,6 +105,24 @@ def test_every_type_as_json(run, odd):
     assert records[1]["decimal"] == 0.5
     assert [record["float"] for record in records[3:6]] == [None, None, None]
     assert [record["text"] for record in records[3:6]] == ["", None, "ünïcode ☃"]
+
+
+def test_columns_that_are_called_as_ours_get_a_number(run):
+    """In every format, and in any case, so that each name stands once."""
+    text = "Rank,score,row,rank_1,change\n7,8,9,10,11\n"
+    arguments = ["top", "-", "--by", "score", "--last", 1]
+    names = ["window_start", "window_end", "rank", "score", "row"]
+    theirs = ["Rank_2", "score_1", "row_1", "rank_1", "change"]
+    ran = run(*arguments, "--format", "csv", stdin=text)
+    assert ran.out.splitlines()[0].split(",") == [*names, *theirs]
+    (record,) = json.loads(run(*arguments, "--format", "json", stdin=text).out)
+    assert list(record) == [*names, *theirs]
+    assert [record[name] for name in theirs] == [7, 8, 9, 10, 11]
+    out = run(*arguments, "--partition-by", "Rank", stdin=text).out
+    assert [word for word in out.split() if word in theirs] == theirs
+    changes = run(*arguments, "--emit", "changes", "--format", "csv", stdin=text)
+    assert changes.rows[0]["change"] == "entered"
+    assert changes.rows[0]["change_1"] == "11"
 
 
 def test_infinite_scores(run):

@@ -13,7 +13,16 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-from tests.command_line import Runner, counted, counted_changes, timed, timed_changes
+from tests.command_line import (
+    OF_FAMILIES,
+    OF_WINDOWS,
+    Runner,
+    counted,
+    counted_changes,
+    few_rows,
+    timed,
+    timed_changes,
+)
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -347,3 +356,91 @@ def test_small_files_are_left_to_this_process(monkeypatch):
     assert rank.EngineChoice("auto", "local[1]").runs_spark(small)
     assert rank.EngineChoice("spark").runs_spark(small)
     assert not rank.EngineChoice("local").runs_spark(large)
+
+
+# ---------------------------------------------------------------- what Skyband advises
+
+DIRTY = ["x", "", "3", "7.5", "-1", "nan", "1e3", "2"]
+WINDOWS = {
+    "counts": ["--last", 3, "--slide", 2],
+    "counts by key": ["--last", 3, "--slide", 2, "--partition-by", "p"],
+    "times": ["--time", "ts", "--window", "4 seconds", "--slide", "2 seconds"],
+    "ticks by key": ["--time", "t", "--window", 4, "--slide", 2, "--partition-by", "p"],
+}
+
+
+@pytest.fixture(params=["csv", "tsv", "jsonl"])
+def dirty(request, tmp_path):
+    """The same rows with a clean column ``c``, and with texts among the numbers of ``v``."""
+    path = tmp_path / f"dirty.{request.param}"
+    clean = {"x": None, "": None, "nan": "nan"}
+    rows = [
+        {"t": at, "ts": f"2024-01-01 00:00:0{at}", "p": "ab"[at % 2], "v": v, "c": clean.get(v, v)}
+        for at, v in enumerate(DIRTY)
+    ]
+    if request.param == "jsonl":
+        for row in rows:
+            row["v"] = float(row["v"]) if row["v"] in ("3", "7.5", "-1", "1e3", "2") else row["v"]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return path
+    sign = "," if request.param == "csv" else "\t"
+    lines = [sign.join("" if v is None else str(v) for v in row.values()) for row in rows]
+    path.write_text("\n".join([sign.join(rows[0]), *lines]) + "\n")
+    return path
+
+
+@pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
+def test_texts_among_numbers_count_as_null(run, dirty, window):
+    """DuckDB would push the cast into the reader of CSV files, which then fails."""
+    wanted = run("top", dirty, "--by", "TRY_CAST(c AS DOUBLE)", *window, "--format", "csv")
+    ran = run("top", dirty, "--by", "TRY_CAST(v AS DOUBLE)", *window, "--format", "csv")
+    assert ran == wanted
+    assert ran.code == 0
+    assert "2 with a NULL score, 1 with a NaN score" in ran.err
+    assert max(float(row["score"]) for row in ran.rows) == 1000.0
+    for by in ("TRY_CAST(v AS DOUBLE) * 1", "coalesce(TRY_CAST(v AS DOUBLE), NULL)"):
+        assert run("top", dirty, "--by", by, *window, "--format", "csv") == wanted
+
+
+def test_infinite_times_are_told_from_missing_ones(run):
+    text = "t,v\n2024-01-01 10:00:00,1\ninfinity,2\n-infinity,3\n,4\n"
+    arguments = ["--by", "v", "--time", "t", "--window", "1 hour", "--format", "csv"]
+    for more in ([], ["--partition-by", "v"]):
+        ran = run("top", "-", *arguments, *more, stdin=text)
+        assert [row["score"] for row in ran.rows] == ["1.0"]
+        assert "skyband: not ranked: 1 with a NULL time\n" in ran.err
+        assert "skyband: not ranked: 2 with an infinite time\n" in ran.err
+    dates = "t,v\n2024-01-01,1\ninfinity,2\n"
+    assert run("top", "-", *arguments, stdin=dates).err == (
+        "skyband: not ranked: 1 with an infinite time\n"
+    )
+
+
+# ---------------------------------------------------------------- a k beyond all rows
+
+
+@pytest.fixture
+def few(tmp_path):
+    return few_rows(tmp_path)
+
+
+@pytest.mark.parametrize("window", OF_WINDOWS.values(), ids=OF_WINDOWS)
+@pytest.mark.parametrize("family", OF_FAMILIES)
+def test_a_k_beyond_all_rows_asks_for_all(run, few, family, window):
+    arguments = [family, few, *OF_FAMILIES[family], *window, "--format", "csv", "--k"]
+    ran = run(*arguments, 1_000_000_000)
+    assert ran.code == 0, ran
+    assert ran == run(*arguments, 12)
+    assert ran == run(*arguments, (1 << 62) - 1)
+
+
+def test_a_workload_with_a_k_beyond_all_rows(run, few, tmp_path):
+    outputs = []
+    for k in (12, 1_000_000_000):
+        queries = tmp_path / f"{k}.csv"
+        queries.write_text(f"name,k,window,slide\na,{k},6,2\nb,2,4,4\n")
+        for time in ([], ["--time", "t"]):
+            arguments = ["--queries", queries, "--by", "v", *time, "--format", "csv"]
+            outputs.append(run("workload", few, *arguments))
+    assert outputs[:2] == outputs[2:]
+    assert outputs[0].code == 0

@@ -10,8 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from skyband.durations import Duration, microseconds, spoken
-from skyband.errors import QueryError
+from skyband.errors import DataError, QueryError
 from skyband.order import Ints
+
+MOST_WINDOWS = 100_000_000
+"""Windows that are answered at once, and that a row is in, at most: more would never end."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +65,10 @@ class TimeWindow:
     unit: Literal["us", "tick"] = "us"
 
     def __post_init__(self) -> None:
-        set_whole(self, "size", "window", 1, "write last(time='1 hour')")
-        set_whole(self, "slide", "slide", 1, "write last(time='1 hour', slide='1 minute')")
-        set_whole(self, "offset", "offset", None, "write offset='30 seconds'")
+        speak = spoken if self.unit == "us" else str
+        set_whole(self, "size", "window", 1, "write last(time='1 hour')", speak)
+        set_whole(self, "slide", "slide", 1, "write last(time='1 hour', slide='1 minute')", speak)
+        set_whole(self, "offset", "offset", None, "write offset='30 seconds'", speak)
         if self.slide > self.size:
             raise QueryError(
                 f"slide is {self._spoken(self.slide)}, the window is {self._spoken(self.size)}",
@@ -213,19 +217,55 @@ class Panes:
         return (at - self.offset + self.size) // self.slide
 
 
+def require_few_windows(count: int) -> None:
+    """Refuse rows that complete more windows at once than can be answered."""
+    if count > MOST_WINDOWS:
+        raise DataError(
+            f"a batch that completes {count:,} windows",
+            f"{MOST_WINDOWS:,} at most",
+            "use a larger slide, or advance the watermark in smaller steps",
+        )
+
+
+def require_answerable(window: Window) -> None:
+    """Refuse windows of time that slide by so little that one row is in too many of them."""
+    each = window.size // window.slide
+    if isinstance(window, TimeWindow) and each > MOST_WINDOWS:
+        raise QueryError(
+            f"{window}: each row is in {each:,} windows",
+            f"{MOST_WINDOWS:,} at most",
+            "use a larger slide",
+        )
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
-def set_whole(owner: Any, field: str, what: str, least: int | None, fix: str) -> None:
-    """Check a whole number and keep it as a plain int."""
+def set_whole(
+    owner: Any,
+    field: str,
+    what: str,
+    least: int | None,
+    fix: str,
+    speak: Callable[[int], str] = str,
+) -> None:
+    """Check a whole number and keep it as a plain int; ``speak`` says it as people wrote it."""
     value = getattr(owner, field)
-    if not _is_whole(value) or (least is not None and value < least):
-        bound = f" of at least {least}" if least is not None else ""
-        raise QueryError(f"{what} is {value!r}", f"a whole number{bound}", fix)
-    if abs(int(value)) >= 1 << 62:
-        raise QueryError(f"{what} is {value!r}", "a number below 2**62", fix)
-    object.__setattr__(owner, field, int(value))
+    if not _is_whole(value):
+        raise QueryError(f"{what} is {value!r}", f"a whole number{_from(least, str)}", fix)
+    number = int(value)
+    kind, unit = ("a whole number", "") if speak is str else ("a duration", " microseconds")
+    if least is not None and number < least:
+        raise QueryError(f"{what} is {speak(number)}", f"{kind}{_from(least, speak)}", fix)
+    if abs(number) >= 1 << 62:
+        less = f"write a smaller {what}"
+        raise QueryError(f"{what} is {speak(number)}", f"{kind} below 2**62{unit}", less)
+    object.__setattr__(owner, field, number)
+
+
+def _from(least: int | None, speak: Callable[[int], str]) -> str:
+    return "" if least is None else f" of at least {speak(least)}"
 
 
 def _amount(value: Duration | int, what: str) -> int:

@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband.spark.axis import PaneLifetimes
+from skyband.errors import DataError
+from skyband.spark.axis import FOREVER, PaneLifetimes
 from skyband.spark.state.candidates import Answer, CandidatePane, Candidates
+from skyband.windows import MOST_WINDOWS
 
 
 def pane(number, *scores):
@@ -42,6 +44,21 @@ def test_of_equal_scores_the_newer_ranks_first():
     candidates.insert(pane(2, 5.0))
     candidates.insert(pane(4, 5.0))
     assert kept_rows(candidates) == ["4.0"]
+
+
+@pytest.mark.parametrize("emit_changes", [False, True])
+def test_too_many_windows_are_refused_before_any_is_answered(emit_changes):
+    """Panes that are far apart, each alone in half as many windows as may be."""
+    most = MOST_WINDOWS // 2
+    candidates = new_candidates(k=1, size=most, changes=emit_changes)
+    distant = [pane(2 * number, 1.0) for number in (1, 2 * most, 6 * most)]
+    with pytest.raises(DataError, match="completes 150,000,000 windows"):
+        next(candidates.run(distant, closed=FOREVER, ended=True))
+    with pytest.raises(DataError, match="completes 100,000,001 windows"):
+        next(candidates.run(distant, closed=6 * most))
+    assert next(candidates.run(distant, closed=6 * most - 1)).window == 1
+    with pytest.raises(DataError, match="completes 200,000,000 windows"):
+        next(candidates.run([*distant[1:], pane(2**40, 1.0)], closed=FOREVER, ended=True))
 
 
 def test_windows_that_end_before_a_pane_are_answered_before_it_is_inserted():

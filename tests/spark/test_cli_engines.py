@@ -23,7 +23,7 @@ from skyband.cli.commands import rank
 from skyband.cli.commands.top import TopFileOptions
 from skyband.cli.input import stage_parquet
 from skyband.spark.sessions import _interrupts_later
-from tests.command_line import COMPILING, Runner, process
+from tests.command_line import COMPILING, OF_FAMILIES, OF_WINDOWS, Runner, few_rows, process
 
 pytestmark = pytest.mark.spark
 
@@ -254,14 +254,52 @@ def test_any_query_over_any_rows(spark, tmp_path, rows, top_options, prune):
 # ---------------------------------------------------------------- what can go wrong
 
 
-def test_what_workers_refuse_is_reported_in_their_words(run):
-    arguments = ["--by", "v", "--time", "t", "--window", 10**9, "--slide", 1]
+def test_what_workers_refuse_is_reported_in_their_words(run, monkeypatch):
+    monkeypatch.setattr(stage_parquet, "require_few_windows", lambda count: None)
+    arguments = ["--by", "v", "--time", "t", "--window", 10**8, "--slide", 1]
+    text = f"v,t\n1,2\n3,{6 * 10**7}\n2,{10**9}\n"
     messages = [
-        run.fails("top", "-", *arguments, "--engine", engine, stdin="v,t\n1,2\n")
+        run.fails("top", "-", *arguments, "--engine", engine, stdin=text)
         for engine in ("local", "spark")
     ]
     assert messages[0] == messages[1]
-    assert "a batch that completes 1,000,000,000 windows" in messages[0]
+    assert "a batch that completes 159,999,998 windows" in messages[0]
+
+
+@pytest.mark.parametrize("window", OF_WINDOWS.values(), ids=OF_WINDOWS)
+@pytest.mark.parametrize("family", OF_FAMILIES)
+def test_a_k_beyond_all_rows_asks_for_all(run, tmp_path, family, window):
+    arguments = [
+        family,
+        few_rows(tmp_path),
+        *OF_FAMILIES[family],
+        *window,
+        "--format",
+        "csv",
+        "--k",
+    ]
+    ran = run(*arguments, 1_000_000_000, "--engine", "spark")
+    assert ran.code == 0, ran
+    assert ran == run(*arguments, 12, "--engine", "local")
+
+
+def test_a_workload_with_a_k_beyond_all_rows(run, tmp_path):
+    few, queries = few_rows(tmp_path), tmp_path / "queries.csv"
+    queries.write_text("name,k,window,slide\na,1000000000,6,2\nb,2,4,4\n")
+    for time in ([], ["--time", "t"]):
+        arguments = ["workload", few, "--queries", queries, "--by", "v", *time, "--format", "csv"]
+        spark = run(*arguments, "--engine", "spark")
+        assert spark.code == 0, spark
+        assert spark == run(*arguments, "--engine", "local")
+
+
+def test_texts_among_numbers_and_infinite_times(run):
+    """What Skyband advises for texts works, and infinite times are told from missing ones."""
+    text = "t,v\n2024-01-01 10:00:00,1\ninfinity,2\n,4\n2024-01-01 11:00:00,x\n"
+    arguments = ["-", "--by", "TRY_CAST(v AS DOUBLE)", "--format", "csv"]
+    both(run, *arguments, "--last", 2, "--slide", 1, stdin=text)
+    ran = both(run, *arguments, "--time", "t", "--window", "1 hour", stdin=text)
+    assert "1 with an infinite time" in ran.err
 
 
 def test_an_interrupt_waits_until_spark_has_started():

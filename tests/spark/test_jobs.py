@@ -504,6 +504,14 @@ def test_failures_are_reworded(spark_message: str, message: str) -> None:
     assert "words" not in str(failures.reworded(StreamingQueryException(spark_message), None))
 
 
+def test_what_a_worker_refuses_is_told_in_its_words() -> None:
+    refused = "skyband.errors.DataError: a batch that completes 9 windows; fix: use a larger slide"
+    trace = f"Job aborted\n  File worker.py\n{refused}\n\tat org.apache.spark"
+    error = failures.reworded(StreamingQueryException(trace), Path("spark.log"))
+    told = "the query stopped: a batch that completes 9 windows; fix: use a larger slide"
+    assert str(error) == told
+
+
 def test_a_failure_without_words_has_its_kind() -> None:
     error = failures.reworded(StreamingQueryException(""), None)
     assert str(error) == "the query stopped: StreamingQueryException"

@@ -41,6 +41,13 @@ MISTAKES: dict[str, tuple[dict[str, Any], type[SkybandError], str, str, str]] = 
     "k is zero": ({"k": 0}, QueryError, "k is 0", "at least 1", "at least one"),
     "k is a fraction": ({"k": 2.5}, QueryError, "k is 2.5", "whole number", ""),
     "k is a truth": ({"k": True}, QueryError, "k is True", "whole number", ""),
+    "too many windows": (
+        {"window": "1 hour", "slide": "1 microsecond"},
+        QueryError,
+        "every 1 microsecond: each row is in 3,600,000,000 windows",
+        "100,000,000 at most",
+        "a larger slide",
+    ),
     "k is huge": ({"k": 100_001}, QueryError, "100,001", "at most 100,000", "fewer"),
     "no such score": ({"by": "prise"}, QueryError, "'prise'", "expression over ts", ""),
     "score is not SQL": ({"by": "price *"}, QueryError, "'price *'", "expression over", ""),

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from skyband.errors import QueryError
-from skyband.spark import drain, quarantined, top_k
+from skyband.spark import drain, quarantined, top_k, top_k_dominating
+from skyband.spark.sessions import FAILURES
 from tests import oracle
 from tests.spark import samples
 from tests.spark.samples import BASE, SECOND
@@ -66,6 +67,25 @@ def keys_with_state(query: Any) -> list[int]:
         for operator in progress.stateOperators
         if "transformWithState" in operator.operatorName
     ]
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("dominating", [False, True])
+def test_too_many_windows_stop_a_query(
+    spark: SparkSession, tmp_path: Path, streaming: bool, dominating: bool
+) -> None:
+    """Three distant rows, each in as many windows as may be: no worker begins to answer them."""
+    rows = [row(second, second, 1.0) for second in (0, 1_000, 9_000, 99_000)]
+    source = samples.write(tmp_path / "rows", [rows, [row(999_000, 1, 1.0)]])
+    df = samples.stream(spark, source) if streaming else spark.read.parquet(source)
+    window = {"time": "ts", "window": "100 seconds", "slide": "1 microsecond", "id": "id"}
+    if dominating:
+        leaders = top_k_dominating(df, k=1, dimensions=[("price", "max")], **window)
+    else:
+        leaders = top_k(df, k=1, by="price", **window)
+    refused = "completes [0-9]00,000,000 windows; expected 100,000,000 at most; fix: use a larger"
+    with pytest.raises(FAILURES, match=refused):
+        samples.run(leaders, tmp_path) if streaming else leaders.collect()
 
 
 def test_rows_without_a_sound_time_or_score(spark: SparkSession, tmp_path: Path) -> None:

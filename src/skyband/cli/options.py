@@ -10,7 +10,7 @@ from typing import Any
 
 from skyband.errors import QueryError
 from skyband.query import Emit
-from skyband.windows import CountWindow, TimeWindow, Window, last
+from skyband.windows import CountWindow, TimeWindow, Window, last, require_answerable
 
 _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
 _POWER = re.compile(r"(\d+)(?:\.(\d+))?[eE]\+?(\d{1,2})")
@@ -27,6 +27,10 @@ def whole(text: str, option: str, least: int | None = 1, example: int = 1000) ->
         bound = f" of at least {least}" if least is not None else ""
         raise QueryError(
             f"{option} is {text!r}", f"a whole number{bound}", f"write {option} {example}"
+        )
+    if value >= 1 << 62:
+        raise QueryError(
+            f"{option} is {text!r}", "a whole number below 2**62", f"write {option} {example}"
         )
     return value
 
@@ -102,11 +106,13 @@ def window_of(given: Mapping[str, Any]) -> Window:
     if full:
         raise QueryError("--full with a time window", "a count window", "leave --full out")
     try:
-        return last(
+        window = last(
             time=_amount(length, "--window"),
             slide=None if slide is None else _amount(slide, "--slide"),
             offset=0 if offset is None else _amount(offset, "--offset", least=None),
         )
+        require_answerable(window)
+        return window
     except QueryError as error:
         if "last(" not in error.fix:
             raise

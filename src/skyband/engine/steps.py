@@ -16,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.snapshot import Saved
-from skyband.errors import DataError
 from skyband.order import Bools, Ints
-from skyband.windows import Panes
+from skyband.windows import Panes, require_few_windows
 
 
 class Steps(NamedTuple):
@@ -45,7 +44,6 @@ class Steps(NamedTuple):
 
 _NONE = np.empty(0, dtype=np.int64)
 _YES, _NO = np.array([True]), np.array([False])
-_MOST = 100_000_000  # windows that one batch may complete
 
 
 def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
@@ -169,12 +167,7 @@ class TimeSteps:
         begin, final = begin[longest], final[longest] + (1 if self.farewell else 0)
         upto = np.minimum(final, np.concatenate([begin[1:] - 1, [closed]]))
         counts = np.maximum(upto - begin + 1, 0)
-        if int(counts.sum()) > _MOST:
-            raise DataError(
-                f"a batch that completes {int(counts.sum()):,} windows",
-                f"{_MOST:,} at most",
-                "use a larger slide, or advance the watermark in smaller steps",
-            )
+        require_few_windows(int(counts.sum()))
         ahead = np.cumsum(counts) - counts
         return np.repeat(begin - ahead, counts) + np.arange(int(counts.sum()), dtype=np.int64)
 

@@ -8,6 +8,7 @@ Python for panes; both forms stand side by side here, and a property test holds 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,7 +19,13 @@ from pyspark.sql import functions as F
 from skyband.durations import spoken
 from skyband.order import Bools, Ints
 from skyband.spark.columns import quoted
-from skyband.windows import CountWindow, TimeWindow, Window
+from skyband.windows import (
+    MOST_WINDOWS,
+    CountWindow,
+    TimeWindow,
+    Window,
+    require_few_windows,
+)
 
 FOREVER = 1 << 62
 """A window that never comes."""
@@ -63,6 +70,22 @@ class PaneLifetimes:
     def last(self, pane: Any) -> Any:
         """The last window that holds the rows of a pane (or of each of many)."""
         return (pane >> 1) - 1 + self.size // self.slide + (pane & 1)
+
+    def require_few_windows(self, panes: Sequence[int], due: int, upto: int) -> None:
+        """Refuse ascending panes whose rows are in too many windows, from ``due`` to ``upto``.
+
+        Called before any of them is answered, which would take for ever.
+        """
+        if not panes:
+            return
+        first = max(due, self.step(panes[0]))
+        if min(upto, self.last(panes[-1])) - first < MOST_WINDOWS:
+            return
+        numbers = np.array(panes, np.int64)
+        begin = np.maximum(numbers >> 1, due)
+        last = np.minimum(self.last(numbers), upto)
+        begin[1:] = np.maximum(begin[1:], last[:-1] + 1)
+        require_few_windows(int(np.maximum(last - begin + 1, 0).sum()))
 
 
 @dataclass(frozen=True)

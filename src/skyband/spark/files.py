@@ -8,7 +8,6 @@ inside the JVM, in parallel.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +22,8 @@ from skyband.engine.columns import array_or_column
 from skyband.engine.results import Ranked
 from skyband.errors import SkybandError
 from skyband.spark.axis import PaneGrid
-from skyband.spark.sessions import FAILURES, log_file, session, spark_message
+from skyband.spark.plan import MOST
+from skyband.spark.sessions import FAILURES, log_file, refusal, session, spark_message
 from skyband.windows import CountWindow, Window
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ _BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSeri
 """Java that compiles in haste: it starts with half the work, and is slower in the long run."""
 
 _FARTHEST = 60_000_000_000_000_000  # microseconds from 1970 that are a timestamp for sure
-_REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
 
 Batches = Iterator["pa.RecordBatch"]
 
@@ -78,10 +77,10 @@ def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
             spark = session(master, settings=_BRIEF if rows < _MANY else None)
         yield spark
     except FAILURES as error:
-        refused = _REFUSED.search(str(error))
+        refused = refusal(error)
         if refused is not None:
             _delete_log(running)
-            raise SkybandError(refused[1]) from None
+            raise SkybandError(refused) from None
         log = "" if running else f"its own words are in {log_file()}; "
         raise SkybandError(
             f"Spark failed: {spark_message(error)}", fix=f"{log}try --engine local"
@@ -142,7 +141,7 @@ class FileRanking:
 
     @property
     def sharded(self) -> bool:
-        """Whether :meth:`best` ranks these rows, where their places can be a time or sequence."""
+        """Whether :meth:`best` ranks such rows, where their places can be a time or sequence."""
         return False
 
     def best(self, rows: DataFrame, **window: Any) -> DataFrame:
@@ -198,7 +197,9 @@ def rank_staged(
         rows = ranking.pruned(rows)
     if staged.ends is not None:
         rows = rows.unionByName(spark.read.schema(schema).parquet(_uri(staged.ends)))
-    if ranking.sharded and (isinstance(ranking.query.window, CountWindow) or _are_moments(rows)):
+    query = ranking.query
+    sharded = ranking.sharded and query.k <= MOST
+    if sharded and (isinstance(query.window, CountWindow) or _are_moments(rows)):
         _by_shards(rows, ranking).write.parquet(_uri(out))
         return _read_ranks(out, ranking)
     answers = _WINDOWS.format(ranking.score_type) + (_CHANGES if ranking.changes else "")

@@ -14,7 +14,7 @@ from skyband.durations import Duration, microseconds
 from skyband.errors import QueryError
 from skyband.expressions import NamedExpression
 from skyband.spark.columns import Names
-from skyband.windows import CountWindow, TimeWindow, Window, last
+from skyband.windows import CountWindow, TimeWindow, Window, last, require_answerable
 
 MOST_SHARDS = 64
 USUAL_SHARDS = 16
@@ -120,7 +120,9 @@ class WindowOptions(CommonOptions):
                 "write window='1 hour', slide='1 minute'",
             )
         size = {"count": self.window} if counted else {"time": self.window}
-        return last(**size, slide=self.slide, offset=self.offset or 0, full=self.full)
+        window = last(**size, slide=self.slide, offset=self.offset or 0, full=self.full)
+        require_answerable(window)
+        return window
 
     def check_window(self, window: Window) -> None:
         """Refuse windows that the family cannot answer on a stream of rows in any order."""

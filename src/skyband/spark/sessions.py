@@ -23,6 +23,8 @@ from skyband.errors import QueryError, SkybandError
 FAILURES = (PySparkException, Py4JError)
 """What is raised where Spark fails."""
 
+_REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
+
 LOCAL = "local[*,4]"
 """All cores; a task may fail three times, so a lost Python worker does not end a query."""
 
@@ -111,6 +113,12 @@ def spark_message(error: Exception) -> str:
     if len(lines) > 1 and lines[1].startswith(": "):  # Java: the first line tells who called
         return re.sub(r"^: [\w.$]+: ", "", lines[1])
     return re.sub(r"^\[[\w.]+\] ", "", lines[0]) if lines else type(error).__name__
+
+
+def refusal(error: BaseException) -> str | None:
+    """What a Python worker said when it refused the data; None if Spark failed otherwise."""
+    refused = _REFUSED.search(str(error))
+    return None if refused is None else refused[1]
 
 
 def log_file() -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
@@ -118,6 +119,6 @@ def _dimension(text: str) -> tuple[str, Direction]:
     """An attribute and its direction, as in ``price:min``; the attribute may be an expression."""
     name, _, way = text.rpartition(":")
     if not name.strip() or way.strip() not in ("min", "max"):
-        fix = f"write --on {name or text}:min, or :max where more is better"
+        fix = f"write --on {quote(f'{name or text}:min')}, or :max where more is better"
         raise QueryError(f"--on is {text!r}", "an attribute and min or max", fix)
     return name.strip(), "min" if way.strip() == "min" else "max"

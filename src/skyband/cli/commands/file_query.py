@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from skyband.cli.output.leaderboard import Leaderboard
 from skyband.engine.columns import array_or_column, number_column
 from skyband.engine.results import decoded
 from skyband.errors import QueryError
-from skyband.windows import TimeWindow, Window
+from skyband.windows import CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -70,6 +70,10 @@ class FileQuery:
         """Whether the bounds of windows are moments."""
         window = self.queries[0].window
         return isinstance(window, TimeWindow) and window.unit == "us"
+
+    def capped(self, rows: int) -> Self:
+        """The same query for so many rows: what is beyond them answers nothing, but takes room."""
+        return replace(self, query=capped_query(self.query, rows))
 
     def rows(self, source: FileSource) -> Iterator[pa.RecordBatch]:
         """The rows of a file, as they are ranked."""
@@ -208,3 +212,15 @@ class QueryOptions(ABC):
     def require_unit(self, window: Window, integers: bool) -> None:
         """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
         options.require_unit(window, integers, self.time or "")
+
+
+def capped_query(query: Any, rows: int) -> Any:
+    """A query of any family that answers so many rows as this one does.
+
+    Its k is no more than the rows; a count window that they do not fill remains one.
+    """
+    window = query.window
+    if isinstance(window, CountWindow):
+        longest = (rows // window.slide + 1) * window.slide
+        window = replace(window, size=min(window.size, longest))
+    return replace(query, k=min(query.k, max(rows, 1)), window=window)

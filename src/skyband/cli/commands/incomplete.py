@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from typing_extensions import override
@@ -399,7 +400,8 @@ def _check_values(
         fix = "write --outside clip"
         if all(map(math.isfinite, wide)):
             wider = f"{math.floor(min(wide))}:{math.ceil(max(wide))}"
-            fix = f"write --bounds {one.stream + '=' if named else ''}{wider}, or --outside clip"
+            bound = quote(f"{one.stream}={wider}") if named else wider
+            fix = f"write --bounds {bound}, or --outside clip"
         wrong = one.least if one.least < low else one.most
         raise DataError(
             f"a value of {wrong:g} in stream {one.stream!r}",

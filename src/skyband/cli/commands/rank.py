@@ -9,19 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from skyband.cli import options
 from skyband.cli.commands import family
 from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions
-from skyband.cli.input.source import BATCH, FileSource, require_reach
+from skyband.cli.input import expressions
+from skyband.cli.input.source import BATCH, Column, FileSource, require_reach
 from skyband.cli.output import progress
 from skyband.cli.output.cells import Cells
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.engine.columns import array_or_column
 from skyband.errors import QueryError
 from skyband.expressions import named
-from skyband.windows import TimeWindow
+from skyband.windows import CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +34,7 @@ SMALL = 64 << 20  # bytes of a file that this process ranks before Spark has sta
 
 _ANSWERS = 2_000_000  # ranked rows that one push should not exceed
 _TIMED = 32_768  # rows per push of time windows: those that wait for the watermark stay few
+_LARGE = 10_000  # rows or windows, beyond which it is worth to count the rows of a file first
 
 
 @dataclass(frozen=True)
@@ -99,14 +102,30 @@ def _ranked(
     board = rank(source, query)
     board.close()
     query.note(board)
+    _note_infinite(board, query_options, query, source)
     with progress.rows_done("fetching what was ranked"):
         return board, query.cells(source, board.rows)
+
+
+def _note_infinite(
+    board: Leaderboard, query_options: QueryOptions, query: FileQuery, source: FileSource
+) -> None:
+    """Tell rows whose time is infinite, which no window holds, from rows without a time."""
+    if not board.dropped.null_time or query_options.time is None:
+        return
+    infinite = expressions.infinite_times(source, query_options.time, query.where)
+    if infinite:
+        null_times = board.dropped.null_time - infinite
+        board.dropped = replace(board.dropped, null_time=null_times)
+        board.notes.insert(0, f"not ranked: {infinite:,} with an infinite time")
 
 
 def _locally(source: FileSource, query: FileQuery) -> Leaderboard:
     """Rank a file in this process."""
     from skyband.partitioned import Partitioned
 
+    if any(_is_large(one, query.keys) for one in query.queries):
+        query = query.capped(source.count_rows())
     board = query.board()
     how = (query.query, query.algorithm)
     engine: Any = Partitioned(*how, query.monitor()) if query.keys else query.monitor()(*how)
@@ -119,6 +138,16 @@ def _locally(source: FileSource, query: FileQuery) -> Leaderboard:
             board.add(query.reported(ranked), key)
     board.dropped = engine.dropped
     return board
+
+
+def _is_large(query: Any, keys: list[Column]) -> bool:
+    """Whether a query wants more room than rows may fill.
+
+    With keys a count window slides on after the last row of a key until it holds none.
+    """
+    window = query.window
+    slides_on = bool(keys) and isinstance(window, CountWindow)
+    return bool(query.k > _LARGE or (slides_on and window.size // window.slide > _LARGE))
 
 
 def _cut(
@@ -160,6 +189,7 @@ def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leade
     require_java()
     with progress.rows_done("staging", source.known_rows) as watch:
         staged = stage(source, query, watch)
+    query = query.capped(staged.read)
     board = query.board()
     board.dropped = staged.dropped
     progress.tell("starting Spark, which takes some seconds; --engine local does without")
@@ -201,7 +231,9 @@ def _check_out(out: str) -> None:
     path = Path(out)
     if not path.parent.is_dir():
         raise QueryError(
-            f"--out is {out!r}", "a file in a directory that exists", f"mkdir -p {path.parent}"
+            f"--out is {out!r}",
+            "a file in a directory that exists",
+            f"mkdir -p {quote(str(path.parent))}",
         )
     if path.is_dir():
         raise QueryError(f"--out {out!r} is a directory", "a file", "add a file name")
@@ -218,17 +250,19 @@ def _write(
     stream: BinaryIO, board: Leaderboard, values: Cells, query_options: QueryOptions, format: str
 ) -> None:
     """Print a leaderboard."""
+    from skyband.cli.output.records import Csv, Json, renamed
+
+    shown = renamed(board, values, query_options.changes)
     if format == "table":
         from skyband.cli.output import tables
 
         typed = query_options.partition_by
         partition_by = {name.lower() for text in typed for name in (text, named(text).name)}
-        keys = [name for name in values.names if name.lower() in partition_by]
-        tables.write_tables(stream, board, values, keys, query_options.changes)
+        pairs = zip(shown.names, values.names, strict=True)
+        keys = [name for name, column in pairs if column.lower() in partition_by]
+        tables.write_tables(stream, board, shown, keys, query_options.changes)
         return
-    from skyband.cli.output.records import Csv, Json
-
-    (Csv if format == "csv" else Json)(board, values, query_options.changes).write(stream)
+    (Csv if format == "csv" else Json)(board, shown, query_options.changes).write(stream)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import skyband
@@ -83,7 +84,8 @@ def _parquet_file(out: str) -> Path:
     """A file that can be written, checked before anything runs."""
     path = Path(out)
     if path.suffix.lower() != ".parquet":
-        fix = f"write --out {path.with_suffix('.parquet')}" if path.name else "add a file name"
+        named = quote(str(path.with_suffix(".parquet"))) if path.name else ""
+        fix = f"write --out {named}" if named else "add a file name"
         raise QueryError(f"--out is {out!r}", "a file that ends in .parquet", fix)
     if path.is_dir():
         raise QueryError(f"--out {out!r} is a directory", "a file", "add a file name")

@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
 
-from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, Given, QueryOptions
+from skyband.cli.commands.file_query import (
+    Explanation,
+    FileFacts,
+    FileQuery,
+    Given,
+    QueryOptions,
+    capped_query,
+)
 from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import UNKNOWN, file_lines, where_words
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
-from skyband.windows import TimeWindow, Window
+from skyband.windows import TimeWindow, Window, require_answerable
 from skyband.workload import chosen, known
 from skyband.workload.queries import SCORE, Workload
 
@@ -52,6 +59,11 @@ class WorkloadFileQuery(FileQuery):
     @override
     def queries(self) -> list[Any]:
         return list(self.query.queries.values())
+
+    @override
+    def capped(self, rows: int) -> Self:
+        each = {name: capped_query(query, rows) for name, query in self.query.queries.items()}
+        return dataclasses.replace(self, query=dataclasses.replace(self.query, queries=each))
 
     @override
     def monitor(self) -> Callable[..., AnyMonitor]:
@@ -166,6 +178,8 @@ def _read(path: str, time: str | None) -> Workload:
             "one score for all queries, from --by",
             "leave by out of the file, or use a job or Python for several scores",
         )
+    for query in workload.queries.values():
+        require_answerable(query.window)
     if not workload.counted and time is None:
         raise QueryError(
             "windows of time without --time", "the time column", "add --time and its name"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import Any
 
-from skyband.cli.input.source import Column, FileSource, duckdb_message, literal
+from skyband.cli.input.source import Column, FileSource, duckdb_message, identifier, literal
 from skyband.engine.whole_numbers import LARGEST
 from skyband.errors import DataError, QueryError
 from skyband.expressions import named
@@ -22,6 +22,8 @@ _SURE_DIGITS = 15  # of decimals that are all different as DOUBLE
 _WHOLE = re.compile(r"U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)")
 _MOMENTS = re.compile(r"TIMESTAMP.*|DATE")
 _MISSING = re.compile(r'Referenced (?:column|table) "(.*?)" not found')
+_PLAIN = re.compile(r"\w+")  # a name that needs no quotes
+_WORDS = re.compile(r"[\w\s]+")
 _EXAMPLES = {
     "--by": "'price * volume'",
     "--time": "ts",
@@ -70,7 +72,7 @@ def number(
     if _WHOLE.fullmatch(type):
         whole = f"CAST(({sql}\n) AS BIGINT)"
         if "HUGE" in type:  # as DuckDB reads large numbers of JSON
-            cast = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')}"
+            cast = f"{option} {quote(f'{before}CAST({_in_quotes(source, text)} AS DOUBLE){way}')}"
             whole = _within(sql, whole, LARGEST, f"{option} {text!r} holds a number", cast)
         return Number(whole, 0)
     if decimal and int(decimal[1]) <= _LONG_DIGITS:
@@ -94,7 +96,7 @@ def score(
         raise _too_wide(text, option, way, before, type, "DOUBLE", f"{_SURE_DIGITS} digits")
     if type not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"):
         return double
-    cast = f"{option} {quote(f'{before}CAST({text} AS DOUBLE){way}')}"
+    cast = f"{option} {quote(f'{before}CAST({_in_quotes(source, text)} AS DOUBLE){way}')}"
     return _within(sql, double, 1 << 53, f"{option} {text!r} holds a number", cast)
 
 
@@ -129,12 +131,14 @@ def _number(source: FileSource, text: str, option: str, way: str, before: str) -
         return sql, type
     if type != "BOOLEAN" and source.empty:
         return sql, "DOUBLE"
+    shown, text = text, _in_quotes(source, text)
     fix = f"rank by a number, such as {option} {_EXAMPLES[option]}"
-    numbers = {"VARCHAR": f"TRY_CAST({text} AS DOUBLE)", "BOOLEAN": f"CAST({text} AS INTEGER)"}
+    number = f"TRY_CAST({text} AS DOUBLE)"
+    numbers = {"VARCHAR": number, "JSON": number, "BOOLEAN": f"CAST({text} AS INTEGER)"}
     turned = f"epoch({text})" if _MOMENTS.fullmatch(type) else numbers.get(type)
     if turned is not None:
         fix = f"turn it into a number: {option} {quote(before + turned + way)}"
-    raise DataError(f"{option} {text!r} is of type {type}", "a number", fix)
+    raise DataError(f"{option} {shown!r} is of type {_described(type)}", "a number", fix)
 
 
 def presence(source: FileSource, text: str) -> str:
@@ -178,13 +182,27 @@ def time(source: FileSource, text: str) -> Time:
         return Time(f"CAST(({sql}\n) AS BIGINT)", True)
     if source.empty:
         return Time("CAST(NULL AS BIGINT)", None)
-    fix = f"turn it into a timestamp: --time {quote(f'CAST({text} AS TIMESTAMP)')}"
+    shown, text = text, _in_quotes(source, text)
+    cast = "TRY_CAST" if type == "JSON" else "CAST"
+    fix = f"turn it into a timestamp: --time {quote(f'{cast}({text} AS TIMESTAMP)')}"
     if type == "VARCHAR":
-        fix += f" or --time \"strptime({text}, '%d.%m.%Y %H:%M')\""
+        parsed = f"strptime({text}, '%d.%m.%Y %H:%M')"
+        readable = not set(text) & set('"$`\\!')  # these mean something in double quotes
+        fix += f' or --time "{parsed}"' if readable else f" or --time {quote(parsed)}"
     elif _NUMBERS.fullmatch(type):
         seconds = quote(f"to_timestamp({text})")
         fix = f"turn it into a timestamp: --time {seconds} if it counts seconds"
-    raise DataError(f"--time {text!r} is of type {type}", "a timestamp or a whole number", fix)
+    expected = "a timestamp or a whole number"
+    raise DataError(f"--time {shown!r} is of type {_described(type)}", expected, fix)
+
+
+def infinite_times(source: FileSource, text: str, where: str) -> int:
+    """How many rows ``--time`` puts at infinity, where no window is; their time counts as NULL."""
+    sql = _scalar(source, text, "--time")
+    if sql is None or not _MOMENTS.fullmatch(_type(source, sql)):
+        return 0
+    counted = f"SELECT count(*) FROM {source.scan} WHERE ({where}) AND isinf({sql}\n)"
+    return int(source.single(counted)[0])
 
 
 def keys(source: FileSource, names: list[str], option: str = "--partition-by") -> list[Column]:
@@ -225,7 +243,7 @@ def _scalar(source: FileSource, text: str, option: str) -> str | None:
         message = duckdb_message(error)
         missing = _MISSING.search(message)
         if missing:
-            raise source.no_column(missing.group(1), option) from None
+            raise _no_column(source, missing.group(1), option) from None
         if "aggregates" in message:
             raise _not_scalar(text, option, "an aggregate") from None
         if source.empty:
@@ -233,19 +251,53 @@ def _scalar(source: FileSource, text: str, option: str) -> str | None:
         raise QueryError(
             f"{option} {text!r} cannot be evaluated: {message}",
             f"a SQL expression over {source.described()}",
-            "cast texts: TRY_CAST(... AS DOUBLE)" if "VARCHAR" in message else "",
+            _casts(source, text) if re.search("VARCHAR|JSON", message) else "",
         ) from None
     return f"({text}\n)"
+
+
+def _casts(source: FileSource, text: str) -> str:
+    """The fix for an expression that computes with columns which are no numbers."""
+    words = set(re.findall(r"\w+", text.lower()))
+    texts = [
+        f"TRY_CAST({column.name if _PLAIN.fullmatch(column.name) else column.quoted} AS DOUBLE)"
+        for column in source.columns
+        if column.type in ("VARCHAR", "JSON") and words >= set(column.name.lower().split())
+    ]
+    return f"cast what is no number: {', '.join(texts)}" if texts else ""
+
+
+def _no_column(source: FileSource, name: str, option: str) -> DataError:
+    """The error for a column that is not there, and how to write the one that may be meant."""
+    error, close = source.no_column(name, option), source.closest(name)
+    if close is None or _PLAIN.fullmatch(close):
+        return error
+    hint = f"a name with blanks stands in double quotes: {quote(identifier(close))}"
+    return DataError(error.found, error.expected, f"{error.fix} {hint}")
+
+
+def _in_quotes(source: FileSource, text: str) -> str:
+    """An expression in which names of columns that need double quotes have them."""
+    for column in source.columns:
+        if not _PLAIN.fullmatch(column.name):
+            bare = rf'(?<!["\w]){re.escape(column.name)}(?!["\w])'
+            text = re.sub(bare, column.quoted.replace("\\", r"\\"), text, flags=re.IGNORECASE)
+    return text
 
 
 def _check_shape(source: FileSource, text: str, option: str) -> None:
     """One expression, made of nothing but values of one row."""
     tree: dict[str, Any] = json.loads(source.parse(f"SELECT {text}\n"))
     if tree["error"]:
+        fix, quoted = f"write {option} {_EXAMPLES[option]}", _in_quotes(source, text)
+        if quoted != text:
+            fix = f"write names with blanks in double quotes: {quote(quoted)}"
+        elif _WORDS.fullmatch(text) and not _PLAIN.fullmatch(source.closest(text) or "_"):
+            raise _no_column(source, text.strip(), option)
         raise QueryError(
             f"{option} {text!r} is not an expression: {tree.get('error_message', '')}",
             "a SQL expression over the file's columns",
-            f"write {option} {_EXAMPLES[option]}",
+            fix,
         )
     statements = tree["statements"]
     node = statements[0]["node"]
@@ -255,6 +307,8 @@ def _check_shape(source: FileSource, text: str, option: str) -> None:
     if len(items) != 1:
         raise _not_scalar(text, option, f"{len(items)} columns")
     if items[0].get("alias"):
+        if items[0]["class"] == "COLUMN_REF" and not re.search(r"\bas\b", text, re.IGNORECASE):
+            raise _no_column(source, text.strip(), option)  # two words, a name with a blank
         raise _not_scalar(text, option, "a column with an alias")
     for what in _classes(items[0]):
         if what in _NOT_SCALAR:
@@ -277,6 +331,11 @@ def _not_scalar(text: str, option: str, what: str) -> QueryError:
         "one expression that gives a value for each row",
         f"write {option} {_EXAMPLES[option]}",
     )
+
+
+def _described(type: str) -> str:
+    """A type, and what it means if people cannot know."""
+    return "JSON: its values are of several types" if type == "JSON" else type
 
 
 def _type(source: FileSource, sql: str) -> str:

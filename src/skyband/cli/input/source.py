@@ -37,6 +37,8 @@ BATCH = 65_536
 
 _FARTHEST = 1 << 60  # from the epoch
 _ARROW = "arrow_rows"
+# it makes the reader of CSV files cast, which then fails where TRY_CAST gives NULL
+_UNWANTED = ("type_pushdown",)
 # DuckDB would guess lines to skip and comment signs, and drop rows without a word
 _READERS: dict[Kind, str] = {
     "csv": "read_csv({}, header = true, skip = 0, comment = '', hive_partitioning = false{})",
@@ -129,7 +131,10 @@ class FileSource:
         import duckdb
 
         connection = duckdb.connect(":memory:", config={"temp_directory": self._directory.name})
+        rules = connection.execute("SELECT name FROM duckdb_optimizers()").fetchall()
+        unwanted = [name for (name,) in rules if name in _UNWANTED]
         for setting in (
+            f"disabled_optimizers = {literal(','.join(unwanted))}",
             "TimeZone = 'UTC'",
             "preserve_insertion_order = true",
             "python_enable_replacements = false",
@@ -229,6 +234,10 @@ class FileSource:
         """How many rows there are, if the file says so."""
         if self.kind != "parquet" or self.where is not None:
             return None
+        return self.count_rows()
+
+    def count_rows(self) -> int:
+        """Count the rows, which takes a while unless the file says how many there are."""
         return int(self.single(f"SELECT count(*) FROM {self.scan}")[0])
 
     def bind(self, sql: str) -> duckdb.DuckDBPyRelation:
@@ -245,12 +254,17 @@ class FileSource:
         exact = [column for column in alike if column.name == name]
         return next(iter(exact or alike), None)
 
+    def closest(self, name: str) -> str | None:
+        """The column that someone may have meant by a name, if one is like it."""
+        lower = {column.name.lower(): column.name for column in reversed(self.columns)}
+        close = get_close_matches(name.lower(), lower, 1, 0.5)
+        return lower[close[0]] if close else None
+
     def no_column(self, name: str, option: str) -> DataError:
         """The error to raise for a column that is not there."""
         names = [column.name for column in self.columns]
-        lower = {known.lower(): known for known in reversed(names)}
-        close = get_close_matches(name.lower(), lower, 1, 0.5)
-        fix = f"did you mean {lower[close[0]]!r}?" if close else "use one of its columns"
+        close = self.closest(name)
+        fix = "use one of its columns" if close is None else f"did you mean {close!r}?"
         if self.kind == "csv" and len(names) == 1 and any(sign in names[0] for sign in ",;\t|"):
             fix = "its lines do not all have the same number of fields: repair the file"
         return DataError(
@@ -381,7 +395,7 @@ class FileSource:
         message, fix = duckdb_message(error), ""
         if "verflow" in message:
             fix = "cast the columns of the expression to DOUBLE"
-        elif "ould not convert" in message:
+        elif "ould not convert" in message or "ailed to cast" in message:
             fix = "use TRY_CAST, which gives NULL for what cannot be converted"
         return kind(f"{self.shown}: {message}", fix=fix)
 

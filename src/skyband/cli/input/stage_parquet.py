@@ -12,7 +12,7 @@ import numpy as np
 from skyband.cli.input.source import FileSource, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
 from skyband.spark.files import PLACED, WHOLE, nonnull_array
-from skyband.windows import Panes, TimeWindow, Window
+from skyband.windows import Panes, TimeWindow, Window, require_few_windows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,10 +73,10 @@ class Stage:
     numbers: tuple[str, ...] = ("score",)
     objects: bool = False
     dropped: Dropped = field(default_factory=Dropped)
+    read: int = 0
     written: int = 0
     steps: int = 0  # of all keys, in which there are rows
     last: list[tuple[int, int]] = field(default_factory=list)  # arrival of each key
-    _read: int = 0
     _newest: tuple[int, int] | None = None  # key and place of the newest row
     _step: tuple[int, int] | None = None  # key and number of the newest step
 
@@ -122,9 +122,9 @@ class Stage:
         row = (
             nonnull_array(batch, "row")
             if "row" in names
-            else np.arange(self._read, self._read + count, dtype=np.int64)
+            else np.arange(self.read, self.read + count, dtype=np.int64)
         )
-        self._read += count
+        self.read += count
         there = np.ones(count, np.bool_)
         if "time" in names:
             place, missing = time_column(batch.column("time"), count, "tick")
@@ -166,11 +166,21 @@ class Stage:
         if not len(key):
             return
         window = self.window
-        step = Panes(window.size, window.slide, window.end_offset).first_windows(place)
+        panes = Panes(window.size, window.slide, window.end_offset)
+        step = panes.first_windows(place)
+        if isinstance(window, TimeWindow):
+            _require_few_windows(key, step, panes.last_windows(place))
         fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
         self.steps += int(np.count_nonzero(fresh))
         self.steps += (int(key[0]), int(step[0])) != self._step
         self._step = (int(key[-1]), int(step[-1]))
+
+
+def _require_few_windows(key: Ints, first: Ints, last: Ints) -> None:
+    """Refuse rows that are in too many windows, from ``first`` to ``last`` each, sorted by key."""
+    begin = first.copy()
+    begin[1:] = np.where(key[1:] == key[:-1], np.maximum(first[1:], last[:-1] + 1), first[1:])
+    require_few_windows(int(np.maximum(last - begin + 1, 0).sum()))
 
 
 def _schema(names: tuple[str, ...], whole: tuple[str, ...]) -> pa.Schema:

@@ -6,6 +6,7 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import BinaryIO
 
@@ -114,6 +115,23 @@ def leading(board: Leaderboard) -> list[str]:
     return ["query", *names] if board.queries else names
 
 
+def renamed(board: Leaderboard, cells: Cells, changes: bool) -> Cells:
+    """The file's columns, of which those that are called as one of ours get a number: ``rank_1``.
+
+    Whoever reads records finds columns by name, most in any case.
+    """
+    ours = {*leading(board), *(CHANGES if changes else [])}
+    theirs = {name.lower() for name in cells.names}
+    names: list[str] = []
+    for name in cells.names:
+        free, count = name, 0
+        while free.lower() in ours or (count and free.lower() in theirs):
+            count += 1
+            free = f"{name}_{count}"
+        names.append(free)
+    return replace(cells, names=names)
+
+
 def happened(rank: int, previous: int) -> str:
     """What a row of changes reports."""
     return "left" if not rank else "moved" if previous else "entered"
@@ -164,10 +182,7 @@ class Csv(Records):
 
 
 class Json(Records):
-    """One array of flat records; what JSON has no number for (NaN, infinity) is null.
-
-    A column of the file that is called as one of ours gets a number: ``rank_1``.
-    """
+    """One array of flat records; what JSON has no number for (NaN, infinity) is null."""
 
     @override
     def middle(self, score: str, row: int) -> str:
@@ -176,10 +191,9 @@ class Json(Records):
 
     @override
     def all_tails(self, cells: Cells) -> list[str]:
-        names = _distinct([*leading(self.board), *(CHANGES if self.changes else [])], cells.names)
         columns = [
             [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
-            for name, kind, texts in zip(names, cells.kinds, cells.texts, strict=True)
+            for name, kind, texts in zip(cells.names, cells.kinds, cells.texts, strict=True)
         ]
         return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
 
@@ -217,14 +231,3 @@ def _json(kind: Kind, text: str | None) -> str:
     if text is None or (kind == "float" and text in ("inf", "-inf", "nan")):
         return "null"
     return json.dumps(text, ensure_ascii=False) if kind == "text" else text
-
-
-def _distinct(taken: list[str], names: list[str]) -> list[str]:
-    distinct: list[str] = []
-    for name in names:
-        free, count = name, 0
-        while free in taken or free in distinct:
-            count += 1
-            free = f"{name}_{count}"
-        distinct.append(free)
-    return distinct

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
 from skyband.spark.families import families
+from skyband.spark.sessions import refusal
 
 _NEW = "start a new checkpoint, or restore this one from a copy"
 
@@ -136,6 +137,9 @@ def reworded(error: BaseException, log: Path | None, score: str = "query.by") ->
                 cause.expected,
                 f"{cause.fix.replace('{score}', score)}{where}".lstrip("; "),
             )
+    refused = refusal(error)
+    if refused is not None:
+        return SkybandError(f"the query stopped: {refused}")
     return SkybandError(f"the query stopped: {_first_line(error)}", fix=where.lstrip("; "))
 
 

@@ -182,7 +182,14 @@ class Candidates:
         Once the stream has ``ended``, time goes on but rows do not: windows that count rows are
         answered as far as this key's rows complete them, and then there is nothing left to do.
         """
-        for pane in sorted(panes, key=lambda pane: pane.number):
+        panes = sorted(panes, key=lambda pane: pane.number)
+        numbers = [pane.number for pane in panes if pane.score]
+        if len(self.rows):
+            numbers.insert(0, int(self.rows.pane.max()))
+        newest = max((pane.last_complete_window for pane in panes), default=-FOREVER)
+        complete = max(self.last_complete_window, newest) if ended else FOREVER
+        self.lifetimes.require_few_windows(numbers, self.due, min(closed, complete))
+        for pane in panes:
             yield from self.answer_before(self.lifetimes.step(pane.number))
             self.insert(pane)
             self.last_complete_window = max(self.last_complete_window, pane.last_complete_window)

@@ -159,8 +159,11 @@ class ShardCountsSpec(StateSpec):
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer all panes of a shard, which come in order, pane after pane."""
         state = self.open(None, None)
-        for row in rows_of(pieces):
-            yield from state.feed(self.pane(row))
+        for piece in pieces:
+            numbers, complete = piece.columns[1], piece.columns[-1]
+            state.require_few_windows(numbers, max(complete) if self.axis.counts_rows else FOREVER)
+            for row in rows_of(iter([piece])):
+                yield from state.feed(self.pane(row))
         yield from state.run([], EVERYTHING)
 
 
@@ -248,7 +251,11 @@ class ShardCounts(KeyState):
         them, and then nothing is left.
         """
         closed, ended = progress
-        for pane in sorted(panes, key=lambda pane: pane.number):
+        panes = sorted(panes, key=lambda pane: pane.number)
+        newest = max([self.counts.last_complete_window, *(p.last_complete_window for p in panes)])
+        upto = min(closed, newest) if ended else closed
+        self.require_few_windows([pane.number for pane in panes], upto)
+        for pane in panes:
             yield from self._take(pane)
         complete = self.counts.last_complete_window
         yield from self._answers((min(closed, complete) if ended else closed) + 1)
@@ -258,6 +265,11 @@ class ShardCounts(KeyState):
             self._begin()
             self.columns = {}
         self._forget()
+
+    def require_few_windows(self, panes: list[int], upto: int) -> None:
+        """Refuse new panes, ascending, that would complete too many windows."""
+        numbers = [*self.counts.alive[-1:], *panes]
+        self.spec.grid.require_few_windows(numbers, self.counts.due, upto)
 
     def feed(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
         """Take in a pane that is newer than all before, and answer what ends before it."""

@@ -41,6 +41,7 @@ from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.topk.estimates import candidates_of_panes
+from skyband.windows import require_answerable
 from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
@@ -340,6 +341,8 @@ class WorkloadFamily(Family):
         require_frame(df)
         workload = options.workload
         check_k(max(query.k for query in workload.queries.values()))
+        for query in workload.queries.values():
+            require_answerable(query.window)
         earlier = None
         if options.checkpoint is not None and df.isStreaming:
             moments = getattr(workload.model.window, "unit", None) == "us"
