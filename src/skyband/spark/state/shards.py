@@ -2,12 +2,13 @@
 
 Each shard answers for its own objects, by their ids. All shards see the same watermark, so each
 answers a window in the micro-batch in which the watermark passes its end: rankings are merged
-without any state.
+without any state. What changed is told in the same way: a shard's answer has its ranking of the
+window before, too, see :mod:`skyband.spark.state.previous`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from skyband.spark.state.shard import ShardSpec
+
+Rank = Callable[[Columns], tuple[Any, ...] | None]
+"""What becomes of the rankings of some shards: one row, or none."""
 
 SHARD = "shard"
 HASH = "_sky_hash"
@@ -82,8 +86,9 @@ def merged(
     k: int,
     types: tuple[DataType, ...],
     score: DataType | None = None,
+    changes: bool = False,
 ) -> DataFrame:
-    """One ranking per window and key, of those of its shards.
+    """One ranking per window and key, of those of its shards, or its ``changes``.
 
     ``types`` are those of the parts of an id; behind them is the time of the newest row. A
     ``score`` is a double unless its type is given.
@@ -93,7 +98,7 @@ def merged(
         return answers
     keys = indexed("key", len(base.keys))
     fields = [StructField(name, answers.schema[name].dataType) for name in keys]
-    schema = StructType([*fields, *answer_fields(types, False, score)])
+    schema = StructType([*fields, *answer_fields(types, changes, score)])
     names = [*keys, "window"]
     together = answers.repartition(*names)
     merge = _merge_sorted
@@ -101,31 +106,35 @@ def merged(
         merge = _merge_any
     else:
         together = together.sortWithinPartitions(*names)
-    return together.mapInArrow(partial(merge, k, len(names), schema), schema)
+    rank = partial(changed if changes else best, k)
+    return together.mapInArrow(partial(merge, rank, len(names), schema), schema)
 
 
 def _merge_sorted(
-    k: int, width: int, schema: StructType, batches: Iterator[pa.RecordBatch]
+    rank: Rank, width: int, schema: StructType, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     def rows() -> Iterator[tuple[Any, ...]]:
         for key, pieces in by_key(batches, width):
             parts = zip(*(piece.columns for piece in pieces), strict=True)
-            yield key + best(k, [list(chain.from_iterable(column)) for column in parts])
+            ranking = rank([list(chain.from_iterable(column)) for column in parts])
+            if ranking is not None:
+                yield key + ranking
 
     return handed_over(rows(), schema, lambda row: len(row[width + 1]))
 
 
 def _merge_any(
-    k: int, width: int, schema: StructType, batches: Iterator[pa.RecordBatch]
+    rank: Rank, width: int, schema: StructType, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     rankings: dict[Any, tuple[tuple[Any, ...], list[Any]]] = {}
     for row in python_rows(batches):
         key = row[:width]
         rankings.setdefault(comparable(key), (key, []))[1].append(row[width:])
-    rows = [
-        key + best(k, [list(column) for column in zip(*parts, strict=True)])
-        for key, parts in rankings.values()
-    ]
+    rows = []
+    for key, parts in rankings.values():
+        ranking = rank([list(column) for column in zip(*parts, strict=True)])
+        if ranking is not None:
+            rows.append(key + ranking)
     if rows:
         yield record_batch(rows, schema)
 
@@ -135,23 +144,65 @@ def best(k: int, columns: Columns) -> tuple[Any, ...]:
 
     ``columns`` hold, per shard, how many objects it keeps, scores, parts of ids, newest times.
     """
-    candidates, scores, *rest = columns
+    candidates, *rankings = columns
+    scores, *ids, _ = _best(k, rankings)
+    return (_total(candidates), scores, *ids)
+
+
+def changed(k: int, columns: Columns) -> tuple[Any, ...] | None:
+    """What became of the k best of some rankings since the window before; None if nothing did.
+
+    ``columns`` are those of :func:`best`, and behind them the scores, ids and times of the window
+    before. An object is known by its id; one that left has what it had last. All stand in order, as
+    if they were one ranking; behind their scores are their ranks and the previous ones.
+    """
+    candidates, *rankings = columns
+    half = len(rankings) // 2
+    now, before = (
+        list(zip(*_best(k, part), strict=True)) for part in (rankings[:half], rankings[half:])
+    )
+    was_at = {comparable(row[1:-1]): rank for rank, row in enumerate(before, start=1)}
+    rows = []
+    for rank, row in enumerate(now, start=1):
+        was = was_at.pop(comparable(row[1:-1]), 0)
+        if was != rank:
+            rows.append((rank, was, *row))
+    rows += [(0, was, *before[was - 1]) for was in was_at.values()]
+    if not rows:
+        return None
+    parts = [list(column) for column in zip(*rows, strict=True)]
+    order = _order(len(rows), parts[2:])
+    ranks, previous, scores, *ids, _ = ([part[i] for i in order] for part in parts)
+    return (_total(candidates), scores, ranks, previous, *ids)
+
+
+def _total(candidates: list[int | None]) -> int | None:
+    """How many there are in all shards that say so."""
     counts = [count for count in candidates if count is not None]
-    all_scores = list(chain(*scores))
-    is_whole = bool(all_scores) and isinstance(all_scores[0], int)
-    score = np.array(all_scores, np.int64 if is_whole else np.float64)
-    *ids, times = (list(chain(*column)) for column in rest)
+    return sum(counts) if counts else None
+
+
+def _best(k: int, rankings: Columns) -> Columns:
+    """The k best of some rankings: scores, parts of ids, newest times."""
+    together = [list(chain(*column)) for column in rankings]
+    top = _order(k, together)[:k]
+    return [[column[i] for i in top] for column in together]
+
+
+def _order(k: int, columns: Columns) -> list[int]:
+    """The places of rows, the best first; only the first k need be in order."""
+    scores, *ids, times = columns
+    is_whole = bool(scores) and isinstance(scores[0], int)
+    score = np.array(scores, np.int64 if is_whole else np.float64)
     newest = np.array(times, np.int64)
     order = np.lexsort((-newest, turned(score)))
     upper, lower = order[:-1], order[1:]
     tied = (score[upper] == score[lower]) & (newest[upper] == newest[lower])
-    ranks: list[int] = order.tolist()
+    places: list[int] = order.tolist()
     if tied[:k].any():
         tie = [[sortable(part[i]) for part in ids] for i in range(len(times))]
-        ranks.sort(key=lambda i: (score[i], times[i], tie[i]), reverse=True)
-    top = ranks[:k]
-    total = sum(counts) if counts else None
-    return (total, score[top].tolist(), *([part[i] for i in top] for part in ids))
+        places.sort(key=lambda i: (score[i], times[i], tie[i]), reverse=True)
+    return places
 
 
 def shard_keys(shards: int, partitions: int) -> list[int]:

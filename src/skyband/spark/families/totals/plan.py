@@ -112,12 +112,6 @@ class TotalsOptions(WindowOptions):
                     f"leave {name} out",
                 )
         check_shards(self.shards)
-        if self.emit != "all" and (self.shards or (1 if self.partition_by else 2)) != 1:
-            raise QueryError(
-                f"emit is {self.emit!r} for keys in several shards",
-                "emit='all', or one shard: each of several tells whole rankings",
-                "leave emit out, or write shards=1",
-            )
 
 
 @dataclass(frozen=True)
@@ -180,21 +174,30 @@ class TotalsPlan(WindowPlan):
         """Keep the panes of each shard."""
         window = self.query.window
         assert isinstance(window, TimeWindow), "totals have windows of time"
+        query = replace(self.query, window=replace(window, unit="tick"))
+        if self.pairs_rankings:
+            query = replace(query, emit="all")
         return TotalsSpec(
             tuple(shard_groups(self.base)),
             self.base.axis,
             self.grid,
-            replace(self.query, window=replace(window, unit="tick")),
+            query,
             self.sums,
             self.score.transport_type,
             self.shards > 1,
             self.digest,
+            self.pairs_rankings,
         )
+
+    @property
+    def pairs_rankings(self) -> bool:
+        """Whether changes are told of rankings that are merged."""
+        return self.changes and self.shards > 1
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
         types, score = self.base.types, self.score.transport_type
-        return merged(answers, self.base, self.shards, self.query.k, types, score)
+        return merged(answers, self.base, self.shards, self.query.k, types, score, self.changes)
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""

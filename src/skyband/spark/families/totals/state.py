@@ -24,6 +24,7 @@ from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.candidates import Answer
 from skyband.spark.state.engine import ranked_windows
+from skyband.spark.state.previous import LastRanking, pair_fields
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -191,7 +192,8 @@ class TotalsSpec(StateSpec):
     """Keeps the panes of each shard.
 
     The query's window counts microseconds. ``score`` is the type of totals; ``merged`` says that
-    rankings of several shards are merged, ``digest`` names the query.
+    rankings of several shards are merged, ``digest`` names the query. Rankings that are merged to
+    tell changes are ``paired`` with those of the window before.
     """
 
     query: TopKTotals
@@ -199,6 +201,7 @@ class TotalsSpec(StateSpec):
     score: DataType
     merged: bool
     digest: str
+    paired: bool = False
 
     pane_store: ClassVar[tuple[str, str] | None] = ("panes", "rows")
 
@@ -219,14 +222,18 @@ class TotalsSpec(StateSpec):
             StructField("closed", LongType(), False),
             array_field("alive", LongType(), False),
             StructField("digests", BinaryType(), False),
+            *(LastRanking.fields(self._types, self.score) if self.paired else ()),
         )
 
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; behind ids is the time, for merging."""
-        types = self.sums.types
-        types = (*types, LongType()) if self.merged else types
-        return answer_fields(types, self.changes, self.score)
+        fields = answer_fields(self._types, self.changes, self.score)
+        return (*fields, *pair_fields(self._types, self.score)) if self.paired else fields
+
+    @property
+    def _types(self) -> tuple[DataType, ...]:
+        return (*self.sums.types, LongType()) if self.merged else self.sums.types
 
     def pane(self, values: tuple[Any, ...]) -> PaneBlocks:
         """Blocks of a pane: its number, their bytes."""
@@ -244,8 +251,9 @@ class TotalsSpec(StateSpec):
         assert store is not None
         name = self.digest, comparable(tuple(key))
         shard = _engines.take(name)
+        before = LastRanking(len(self._types))
         if fields is None:
-            return TotalsState(self, name, self.new(), store, [])
+            return TotalsState(self, name, self.new(), store, [], before)
         closed, stored, digests = fields["closed"], list(fields["alive"]), bytes(fields["digests"])
         alive = {n: digests[at * _DIGEST : (at + 1) * _DIGEST] for at, n in enumerate(stored)}
         missing = None if shard is None else shard.catches_up(alive, closed)
@@ -255,7 +263,9 @@ class TotalsSpec(StateSpec):
             shard.take_again(number, store[number])
         for _ in shard.close(closed):
             pass
-        return TotalsState(self, name, shard, store, stored)
+        if self.paired:
+            before.restore(fields)
+        return TotalsState(self, name, shard, store, stored, before)
 
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer a whole shard of a batch, pane after pane."""
@@ -267,10 +277,15 @@ class TotalsSpec(StateSpec):
                 yield from shard.close(self.grid.step(number) - 1)
             yield from shard.close(FOREVER)
 
-        return self.rows(answers(), shard)
+        before = LastRanking(len(self._types))
+        return self.rows(answers(), shard, before, FOREVER)
 
-    def rows(self, answers: Iterator[Answer], shard: ShardTotals) -> Iterator[tuple[Any, ...]]:
-        """Answers as output rows."""
+    def rows(
+        self, answers: Iterator[Answer], shard: ShardTotals, before: LastRanking, closed: int
+    ) -> Iterator[tuple[Any, ...]]:
+        """Answers up to a window as output rows."""
+        if self.paired:
+            answers = before.paired(answers, closed)
         if not self.merged:
             answers = (answer._replace(columns=answer.columns[:-1]) for answer in answers)
         return answer_rows(answers, lambda: shard.ranked_keys, self.changes)
@@ -278,19 +293,21 @@ class TotalsSpec(StateSpec):
 
 @dataclass
 class TotalsState(KeyState):
-    """A shard, and which of its panes are stored."""
+    """A shard, which of its panes are stored, and what it ranked last."""
 
     spec: TotalsSpec
     name: tuple[str, Any]
     shard: ShardTotals
     store: PaneStore
     stored: list[int]
+    before: LastRanking
 
     def run(
         self, panes: list[PaneBlocks], progress: WatermarkProgress
     ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
-        yield from self.spec.rows(self._answers(panes, progress.closed), self.shard)
+        closed = progress.closed
+        yield from self.spec.rows(self._answers(panes, closed), self.shard, self.before, closed)
         for number in self.stored:
             if number not in self.shard.alive:
                 del self.store[number]
@@ -309,7 +326,7 @@ class TotalsState(KeyState):
     @property
     def alarm(self) -> int | None:
         """When the next window ends."""
-        if self.shard.idle:
+        if self.shard.idle and self.before.next_window is None:
             return None
         return self.spec.axis.alarm(self.spec.grid.window_end(self.shard.closed + 1))
 
@@ -321,6 +338,7 @@ class TotalsState(KeyState):
             "closed": shard.closed,
             "alive": list(shard.alive),
             "digests": b"".join(shard.alive.values()),
+            **(self.before.save() if self.spec.paired else {}),
         }
 
     def remove(self) -> None:
