@@ -139,3 +139,15 @@ def oracle_rows(windows: list[Any], *key: str) -> list[tuple[Any, ...]]:
         for window in windows
         for rank, (score, id) in enumerate(window.rows, start=1)
     ]
+
+
+def reports(rows: list[Any], id: str = "id") -> list[tuple[int, dict[Any, tuple[int, int]]]]:
+    """Result rows of changes as :func:`tests.oracle.changes` has them."""
+    by_end: dict[int, dict[Any, tuple[int, int]]] = {}
+    for row in rows:
+        rank, previous = row["rank"] or 0, row.previous_rank or 0
+        assert row.change == ("left" if not rank else "moved" if previous else "entered")
+        entries = by_end.setdefault(position(row.window.end), {})
+        assert row[id] not in entries
+        entries[row[id]] = rank, previous
+    return sorted(by_end.items())

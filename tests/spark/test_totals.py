@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from skyband.spark.families.totals.sums import (
     double_parts,
 )
 from skyband.totals.aggregate import parsed
+from tests.oracle import Answer, changes
 from tests.oracle_totals import exact_sum, time_totals
 from tests.spark import samples
 from tests.spark.samples import SECOND
@@ -55,26 +57,34 @@ def named(df: DataFrame) -> DataFrame:
     return df.withColumn("client", F.get(names, (F.col("id") % len(NAMES)).cast("int")))
 
 
+def windows(rows: Rows, by: str = "sum", k: int = 3) -> list[Answer]:
+    """What the oracle says of these windows."""
+    order = sorted(NAMES, key=lambda name: (name is not None, name))
+    answers = time_totals(
+        [order.index(client(row)) for row in rows],
+        [math.nan if row["price"] is None else row["price"] + 0.0 for row in rows],
+        [row["ts"] for row in rows],
+        25 * SECOND,
+        10 * SECOND,
+        by,
+        k,
+        3 * SECOND,
+    )
+    return [
+        replace(answer, rows=tuple((score, order[at]) for score, at in answer.rows))
+        for answer in answers
+    ]
+
+
 def expected_rows(rows: Rows, by: str = "sum", key: str = "", k: int = 3) -> list[tuple[Any, ...]]:
     """What the oracle says of these windows: partition, end, rank, score, client."""
-    order = sorted(NAMES, key=lambda name: (name is not None, name))
     answers: list[tuple[Any, ...]] = []
     for value in sorted({str(row[key]) for row in rows} if key else {""}):
         key_rows = [row for row in rows if not key or str(row[key]) == value]
-        windows = time_totals(
-            [order.index(client(row)) for row in key_rows],
-            [math.nan if row["price"] is None else row["price"] + 0.0 for row in key_rows],
-            [row["ts"] for row in key_rows],
-            25 * SECOND,
-            10 * SECOND,
-            by,
-            k,
-            3 * SECOND,
-        )
         answers += [
-            (*([value] if key else []), window.end, rank, score, str(order[at]))
-            for window in windows
-            for rank, (score, at) in enumerate(window.rows, start=1)
+            (*([value] if key else []), window.end, rank, score, str(name))
+            for window in windows(key_rows, by, k)
+            for rank, (score, name) in enumerate(window.rows, start=1)
         ]
     return sorted(answers)
 
@@ -142,21 +152,30 @@ def test_a_stream_gives_what_the_oracle_gives_also_after_a_stop(
         run(spark, tmp_path, source, **options, by="max(price)")
 
 
-def test_changes_of_one_shard(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("shards", [1, 2, 5])
+def test_changes_of_a_batch(spark: SparkSession, tmp_path: Path, shards: int) -> None:
     rows = samples.rows(6, 120)
-    options = {**OPTIONS, "by": "count(*)", "emit": "changes", "shards": 1}
-    batch = top_k(frame(spark, rows, tmp_path), **options).collect()
-    ranks: dict[str, int] = {}
-    names_by_end: dict[int, list[str]] = {}
-    for end, _, _, name in expected_rows([{**row, "price": 1.0} for row in rows], "count"):
-        names_by_end.setdefault(end, []).append(name)
-    for end in sorted({row.window.end for row in batch}):
-        for row in batch:
-            if row.window.end == end:
-                assert ranks.get(str(row.client)) == row.previous_rank
-                ranks.pop(str(row.client), None)
-        ranks |= {str(r.client): r["rank"] for r in batch if r.window.end == end and r["rank"]}
-        assert sorted(ranks, key=ranks.__getitem__) == names_by_end.get(samples.position(end), [])
+    options = {**OPTIONS, "by": "count(price)", "emit": "changes", "shards": shards}
+    leaders = top_k(frame(spark, rows, tmp_path), **options)
+    assert leaders.columns == ["window", "rank", "score", "change", "previous_rank", "client"]
+    expected = changes(windows(rows, "count"), 10 * SECOND, 1 << 62)
+    assert samples.reports(leaders.collect(), "client") == expected
+
+
+def test_changes_of_a_stream_go_on_after_a_stop(spark: SparkSession, tmp_path: Path) -> None:
+    rows = samples.rows(5, 160)
+    parts = samples.split(rows, 3, 5)
+    options = {"emit": "changes", "shards": 2}
+    source = samples.write(tmp_path / "source", parts[:2])
+    first = samples.reports(run(spark, tmp_path, source, **options), "client")
+    expected = changes(windows(rows), 10 * SECOND, 1 << 62)
+    assert 0 < len(first) < len(expected)
+    assert first == expected[: len(first)]
+    samples.write(tmp_path / "source", parts)
+    drain(spark, str(tmp_path / "marks"))
+    assert samples.reports(run(spark, tmp_path, source, **options), "client") == expected
+    with pytest.raises(QueryError, match="emit was 'changes' and is now 'all'"):
+        run(spark, tmp_path, source, shards=2)
 
 
 def test_cut_doubles_lose_nothing(spark: SparkSession) -> None:
@@ -286,7 +305,7 @@ def test_a_million_keys_of_which_one_has_most_rows(spark: SparkSession) -> None:
         ({"key": "clint"}, "^key: there is no column 'clint'"),
         ({"key": "sector", "partition_by": "sector"}, "partly in partition_by"),
         ({"window": 100, "slide": 10, "offset": None}, "windows that count rows"),
-        ({"emit": "changes"}, "emit is 'changes' for keys in several shards"),
+        ({"emit": "some"}, "emit is 'some'"),
         ({"keep": "sector"}, "keep is 'sector' with key="),
         ({"id": "id"}, "id is 'id' with key="),
         ({"shards": 0}, "shards is 0"),

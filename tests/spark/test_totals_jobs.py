@@ -11,13 +11,14 @@ import yaml
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
+from skyband.spark import top_k
 from skyband.spark.families.totals.plan import TotalsQuery
 from skyband.spark.jobs.file import load, words
 from tests.command_line import Runner
 from tests.spark import samples
 from tests.spark.samples import SECOND
 
-QUERY = {
+QUERY: dict[str, Any] = {
     "k": 3,
     "by": "sum(price)",
     "key": "sector",
@@ -68,7 +69,7 @@ def test_a_job_names_its_key(tmp_path: Path) -> None:
         ({"key": []}, "query.key is a list"),
         ({"window": 100}, "query.window is 100; expected a duration"),
         ({"k": 200_000}, "query.k is 200,000"),
-        ({"emit": "changes"}, "emit is 'changes' for keys in several shards"),
+        ({"emit": "some"}, "query.emit is 'some'; expected all or changes"),
         ({"keep": "price"}, "query.keep is not known"),
     ],
 )
@@ -101,6 +102,18 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
             end += 10 * SECOND
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
     assert {(samples.position(r.window.end), r.sector): r.score for r in leaders} == counts
+
+
+@pytest.mark.spark
+def test_a_job_tells_changes_of_shards(spark: SparkSession, tmp_path: Path, run: Runner) -> None:
+    samples.write(tmp_path / "rows", samples.split(samples.rows(6, 120), 2, 6))
+    query = {"by": "count(*)", "k": 2, "emit": "changes"}
+    ran = run("run", str(job(tmp_path, query, drain=True)))
+    assert ran.code == 0, ran.err
+    told = samples.reports(spark.read.parquet(str(tmp_path / "out")).collect(), "sector")
+    rows = spark.read.parquet(str(tmp_path / "rows"))
+    batch = top_k(rows, **{**QUERY, **query}, shards=1)
+    assert told == samples.reports(batch.collect(), "sector")
 
 
 @pytest.mark.spark

@@ -174,6 +174,7 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
         if s.changes:
             results = []
             for window, _, scores, rank, previous, *ids in answers:
+                assert scores == sorted(scores, reverse=True)
                 key_numbers = [number[key] for key in zip(*ids, strict=True)]
                 row = Row(
                     window=window, scores=scores, ranks=rank, previous=previous, kept_0=key_numbers

@@ -36,6 +36,7 @@ from skyband.spark.columns import POSITION, indexed
 from skyband.spark.state.batch import Piece, cut_columns
 from skyband.spark.state.candidates import Answer, Column
 from skyband.spark.state.engine import ranked_windows
+from skyband.spark.state.previous import LastRanking, pair_fields
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -239,7 +240,8 @@ class ShardSpec(StateSpec):
 
     ``types`` are those of the parts of an id, ``columns`` what the engine wants of a row besides
     its id and its time; ``merged`` says that there are several shards. Windows before
-    ``first_full_window`` are not answered.
+    ``first_full_window`` are not answered. Rankings that are merged to tell changes are ``paired``
+    with those of the window before.
     """
 
     engine: ShardEngine
@@ -247,6 +249,7 @@ class ShardSpec(StateSpec):
     columns: tuple[str, ...]
     merged: bool
     first_full_window: int = -FOREVER
+    paired: bool = False
 
     arrow: ClassVar[bool] = True
 
@@ -275,13 +278,18 @@ class ShardSpec(StateSpec):
             StructField("engine", BinaryType(), False),
             *(times if self.merged else []),
             *([] if self.whole else IdEncoder.fields(self.types)),
+            *(LastRanking.fields(self._answer_types) if self.paired else []),
         )
 
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; the last is the time, if merged."""
-        time = (LongType(),) if self.merged else ()
-        return answer_fields((*self.types, *time), self.engine.changes)
+        fields = answer_fields(self._answer_types, self.engine.changes)
+        return (*fields, *pair_fields(self._answer_types)) if self.paired else fields
+
+    @property
+    def _answer_types(self) -> tuple[DataType, ...]:
+        return (*self.types, LongType()) if self.merged else self.types
 
     def pane(self, values: tuple[Any, ...]) -> ShardPane:
         """A pane of its label, number, times, hashes, ids, columns."""
@@ -299,9 +307,10 @@ class ShardSpec(StateSpec):
     ) -> ShardState:
         """A shard from its fields, or one of which nothing is known."""
         ids = IdEncoder(self.whole, len(self.types))
+        before = LastRanking(len(self._answer_types))
         if fields is None:
             shard = Shard(self.engine, self.grid, self.engine.new(), ids, self.merged)
-            return ShardState(self, shard)
+            return ShardState(self, shard, before)
         monitor = self.engine.restore(zlib.decompress(bytes(fields["engine"])))
         shard = Shard(
             self.engine, self.grid, monitor, ids, self.merged, fields["base"], fields["last"]
@@ -310,7 +319,9 @@ class ShardSpec(StateSpec):
             shard.synthetic = np.array(fields["made"], np.int64)
             shard.position = np.array(fields["at"], np.int64)
         ids.restore(fields)
-        return ShardState(self, shard)
+        if self.paired:
+            before.restore(fields)
+        return ShardState(self, shard, before)
 
     def answer_all(self, pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:
         """Answer all rows of a shard of a batch, which come sorted, pane after pane.
@@ -348,10 +359,11 @@ class ShardSpec(StateSpec):
 
 @dataclass
 class ShardState(KeyState):
-    """One shard."""
+    """One shard, and what it ranked last."""
 
     spec: ShardSpec
     shard: Shard
+    before: LastRanking
 
     def run(self, panes: list[ShardPane], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes, and answer what the watermark has passed."""
@@ -361,12 +373,15 @@ class ShardState(KeyState):
         """Take in panes in ascending order, and answer the windows up to ``closed``."""
         first = self.spec.first_full_window
         answers = (answer for answer in self.shard.run(panes, closed) if answer.window >= first)
+        if self.spec.paired:
+            answers = self.before.paired(answers, closed)
         return answer_rows(answers, lambda: self.shard.objects, self.spec.engine.changes)
 
     @property
     def alarm(self) -> int | None:
         """When the next window ends."""
         window = self.shard.next_window
+        window = self.before.next_window if window is None else window
         return None if window is None else self.spec.axis.alarm(self.spec.grid.window_end(window))
 
     def save(self) -> dict[str, Any]:
@@ -379,6 +394,7 @@ class ShardState(KeyState):
             "engine": zlib.compress(shard.monitor.snapshot(), 1),
             **(times if shard.merged else {}),
             **shard.ids.save(),
+            **(self.before.save() if self.spec.paired else {}),
         }
 
 

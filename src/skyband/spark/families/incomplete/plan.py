@@ -97,7 +97,7 @@ class IncompleteOptions(WindowOptions):
             self.repeats,
             self.emit,  # type: ignore[arg-type]
         )
-        self._check_shards()
+        check_shards(self.shards)
         self._check_sequence()
         self.check()
         check_algorithm(self.algorithm, ALGORITHMS)
@@ -106,16 +106,6 @@ class IncompleteOptions(WindowOptions):
 
             IncompleteMonitor(query, self.algorithm, options=self.options)
         return query
-
-    def _check_shards(self) -> None:
-        check_shards(self.shards)
-        several = not self.partition_by if self.shards is None else self.shards > 1
-        if self.emit == "changes" and several:
-            raise QueryError(
-                "emit is 'changes' for several shards",
-                "one shard, or emit='all': shards answer with whole rankings",
-                "write shards=1, or leave emit out",
-            )
 
     def _check_sequence(self) -> None:
         if self.sequence is None:
@@ -181,10 +171,13 @@ class IncompletePlan(WindowPlan):
 
     def state(self) -> ShardSpec:
         """Keep the engine of each shard."""
-        window = self.query.window
+        window, paired = self.query.window, self.changes and self.shards > 1
         # values have been moved to their bounds before
         query = replace(
-            self.query, window=synthetic_times(window.size, window.slide), outside="clip"
+            self.query,
+            window=synthetic_times(window.size, window.slide),
+            outside="clip",
+            emit="all" if paired else self.query.emit,
         )
         return ShardSpec(
             tuple(shard_groups(self.base)),
@@ -195,11 +188,14 @@ class IncompletePlan(WindowPlan):
             (STREAM, SCORE),
             self.shards > 1,
             self.first_full_window,
+            paired,
         )
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Take the best of all shards."""
-        return merged(answers, self.base, self.shards, self.query.k, self.base.types)
+        return merged(
+            answers, self.base, self.shards, self.query.k, self.base.types, changes=self.changes
+        )
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""

@@ -175,24 +175,18 @@ class TotalsPlan(WindowPlan):
         window = self.query.window
         assert isinstance(window, TimeWindow), "totals have windows of time"
         query = replace(self.query, window=replace(window, unit="tick"))
-        if self.pairs_rankings:
-            query = replace(query, emit="all")
+        paired = self.changes and self.shards > 1
         return TotalsSpec(
             tuple(shard_groups(self.base)),
             self.base.axis,
             self.grid,
-            query,
+            replace(query, emit="all") if paired else query,
             self.sums,
             self.score.transport_type,
             self.shards > 1,
             self.digest,
-            self.pairs_rankings,
+            paired,
         )
-
-    @property
-    def pairs_rankings(self) -> bool:
-        """Whether changes are told of rankings that are merged."""
-        return self.changes and self.shards > 1
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
