@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +70,10 @@ def random_workload(seed: int, queries: int) -> Workload:
     return Workload.of(records)
 
 
-def expected_rows(
+def expected_windows(
     rows: Rows, workload: Workload, key: str = "", since: dict[str, int] | None = None
-) -> list[tuple[Any, ...]]:
-    """What the oracle says: (query, key, end, rank, score, id)."""
-    answers: list[tuple[Any, ...]] = []
+) -> Iterator[tuple[str, str, list[oracle.Answer]]]:
+    """What the oracle says of each query and key."""
     for name, query in workload.queries.items():
         window, sign = query.window, SCORES[workload.by[name]]
         for value in sorted({str(row[key]) for row in rows} if key else {""}):
@@ -89,11 +90,42 @@ def expected_rows(
                     scores, times, window.size, window.slide, query.k, window.offset, ids
                 )
             begin = (since or {}).get(name, 0)
-            windows = [answer for answer in windows if answer.start >= begin]
-            answers += [
-                (name, *row) for row in samples.oracle_rows(windows, *([value] if key else []))
-            ]
-    return sorted(answers)
+            yield name, value, [answer for answer in windows if answer.start >= begin]
+
+
+def expected_rows(
+    rows: Rows, workload: Workload, key: str = "", since: dict[str, int] | None = None
+) -> list[tuple[Any, ...]]:
+    """The same as rows: (query, key, end, rank, score, id)."""
+    return sorted(
+        (name, *row)
+        for name, value, windows in expected_windows(rows, workload, key, since)
+        for row in samples.oracle_rows(windows, *([value] if key else []))
+    )
+
+
+def expected_changes(rows: Rows, workload: Workload, **more: Any) -> dict[tuple[str, str], Any]:
+    """What the oracle says has changed, by query and sector."""
+    reports = {
+        (name, sector): oracle.changes(windows, workload.queries[name].window.slide, 1 << 62)
+        for name, sector, windows in expected_windows(rows, workload, "sector", **more)
+    }
+    return {place: told for place, told in reports.items() if told}
+
+
+def result_changes(rows: list[Any]) -> dict[tuple[str, str], Any]:
+    """Result rows of changes in the layout of :func:`expected_changes`."""
+    places = {(row.query, str(row.sector)) for row in rows}
+    return {
+        place: samples.reports([row for row in rows if (row.query, str(row.sector)) == place])
+        for place in places
+    }
+
+
+def changing(workload: Workload) -> Workload:
+    """The same queries, which tell changes."""
+    queries = {name: replace(query, emit="changes") for name, query in workload.queries.items()}
+    return Workload(queries, workload.by)
 
 
 def result_rows(rows: list[Any], *keys: str) -> list[tuple[Any, ...]]:
@@ -156,6 +188,18 @@ def test_a_stream_gives_what_the_oracle_gives(spark: SparkSession, tmp_path: Pat
     assert result_rows(leaders, "sector") == expected_rows(rows, workload, "sector")
 
 
+def test_changes_of_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    rows = samples.rows(5, 250)
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 1))
+    workload = changing(MIXED)
+    leaders = top_k_workload(
+        spark.read.parquet(source), workload, **options_with(partition_by="sector")
+    )
+    assert leaders.columns == ["query", "window", "sector", "rank", "score", "change",
+                               "previous_rank", "id", "ts"]  # fmt: skip
+    assert result_changes(leaders.collect()) == expected_changes(rows, workload)
+
+
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_sequence_column_makes_count_windows(
     spark: SparkSession, tmp_path: Path, streaming: bool
@@ -202,6 +246,27 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
         )
     ]
     assert result_rows(leaders) == sorted(local)
+    told = WorkloadMonitor(changing(workload))
+    told.push(
+        [math.nan if row["price"] is None else row["price"] for row in rows],
+        ids=[row["id"] for row in rows],
+        times=np.array([row["ts"] for row in rows], "datetime64[us]"),
+    )
+    local = [
+        (name, window.end, *row)
+        for name, window in told.finish()
+        for row in zip(
+            *(column.tolist() for column in (window.rank, window.previous_rank, window.id)),
+            window.score.tolist(),
+            strict=True,
+        )
+    ]
+    changed = top_k_workload(df, changing(workload), **options_with()).collect()
+    assert sorted(local) == sorted(
+        (row.query, samples.position(row.window.end), row["rank"] or 0, row.previous_rank or 0,
+         row.id, row.score)
+        for row in changed
+    )  # fmt: skip
 
 
 def test_late_rows_are_dropped_and_never_answered_twice(
@@ -308,6 +373,31 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
         assert query_rows == [row for row in expected if row[0] == name and row[2] <= max(ends)]
 
 
+def test_changes_go_on_while_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
+    rows = samples.rows(21, 240)
+    job = GrowingJob(spark, tmp_path, **options_with(delay="1 second", partition_by="sector"))
+    names = ("wide", "lowest", "often")
+    first = changing(
+        Workload({n: MIXED.queries[n] for n in names}, {n: MIXED.by[n] for n in names})
+    )
+    job.run(first, rows[:120])
+    names = ("wide", "lowest", "uneven")
+    second = changing(
+        Workload({n: MIXED.queries[n] for n in names}, {n: MIXED.by[n] for n in names})
+    )
+    job.run(second, rows[120:])
+    since = {"uneven": job.since()["uneven"]}
+    told = result_changes(job.drained(second))
+    expected = expected_changes(rows, second, since=since)
+    assert {place: each for place, each in told.items() if place[0] != "often"} == expected
+    stopped = expected_changes(rows, first)
+    for place, each in told.items():
+        if place[0] == "often":
+            assert each == stopped[place][: len(each)]
+    with pytest.raises(QueryError, match="emit was 'changes' and is now 'all'"):
+        claim(job.leaders(Workload(MIXED.queries, MIXED.by)), job.checkpoint)
+
+
 def test_what_may_not_change(spark: SparkSession, tmp_path: Path) -> None:
     rows = samples.rows(21, 30)
     job = GrowingJob(spark, tmp_path, **options_with())
@@ -330,9 +420,6 @@ def test_what_is_refused(spark: SparkSession) -> None:
     counted = Workload({"a": TopK(k=1, window=last(count=5))}, {"a": "price"})
     with pytest.raises(QueryError, match="sequence="):
         top_k_workload(df, counted, time="ts")
-    changes = TopK(k=1, window=last(time="5 seconds"), emit="changes")
-    with pytest.raises(QueryError, match="query 'a' emits 'changes'"):
-        top_k_workload(df, Workload({"a": changes}, {"a": "price"}), time="ts")
     ticks = Workload({"a": TopK(k=1, window=last(time=5))}, {"a": "price"})
     with pytest.raises(DataError, match="window of ticks"):
         top_k_workload(df, ticks, time="ts")

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from skyband.errors import QueryError
 from skyband.spark.families.workload.plan import WorkloadQuery
 from skyband.spark.jobs.file import load, words
+from tests import oracle
 from tests.command_line import Runner
 from tests.spark import samples
 from tests.spark.samples import SECOND
@@ -78,6 +79,7 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
         ([{"name": "a", "k": 2, "window": "5 s", "by": "now()"}], {}, "by uses 'now'"),
         ([{"name": "a", "k": 200_000, "window": "5 s"}], {}, "k of 'a' is 200,000"),
         ("queries.csv", {"query": {"k": 3}}, "query.k is not known"),
+        ("queries.csv", {"query": {"emit": "some"}}, "query.emit is 'some'; expected all or"),
         (5, {}, "query.workload is 5; expected a file of queries"),
     ],
 )
@@ -105,6 +107,18 @@ def test_a_job_goes_on_with_other_queries(run: Runner, spark: SparkSession, tmp_
     assert counts["often"] == 3 * 122 + 2 * (1 + 2)  # fewer rows at both ends
     assert 0 < counts["cheap"] < 9
     assert 0 < counts["dear"] < 4 * 9
+
+
+@pytest.mark.spark
+def test_a_job_tells_changes(run: Runner, spark: SparkSession, tmp_path: Path) -> None:
+    samples.write(tmp_path / "rows", [rows(0, 60)])
+    ran = run("run", job(tmp_path, query={"emit": "changes"}, drain=True))
+    assert ran.code == 0, ran.err
+    told = spark.read.parquet(str(tmp_path / "out")).filter("query = 'wide'").collect()
+    prices = [row["price"] for row in rows(0, 60)]
+    times = [row["ts"] for row in rows(0, 60)]
+    windows = oracle.time_windows(prices, times, 20 * SECOND, 10 * SECOND, 2)
+    assert samples.reports(told) == oracle.changes(windows, 10 * SECOND, 1 << 62)
 
 
 @pytest.mark.spark

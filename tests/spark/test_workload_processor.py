@@ -18,7 +18,8 @@ from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.families.workload import state
 from skyband.spark.families.workload.boundaries import Boundaries, Era, label_and_pane, step_of
 from skyband.spark.families.workload.restart import EarlierRuns, plain_query
-from skyband.spark.families.workload.state import WorkerQuery, WorkloadSpec
+from skyband.spark.families.workload.state import WorkloadSpec
+from skyband.spark.families.workload.told import WorkerQuery
 from skyband.spark.state.processor import WindowProcessor
 from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
@@ -31,8 +32,8 @@ BLOCK = 200
 class Job:
     """Spark's part, in plain Python: panes of several runs of one job, with their watermark."""
 
-    def __init__(self, counted, unit, delay):
-        self.counted, self.unit, self.delay = counted, unit, delay
+    def __init__(self, counted, unit, delay, changes=False):
+        self.counted, self.unit, self.delay, self.changes = counted, unit, delay, changes
         self.axis = SequenceAxis("seq", delay) if counted else TimeAxis("ts", delay)
         self.per_ms = self.axis.per_ms
         self.watermark = self.committed = 0
@@ -76,7 +77,7 @@ class Job:
             for name, query in queries.items()
         )
         self.spec = WorkloadSpec(
-            ("key_0",), self.axis, PaneGrid(1, 1), worker_queries, 2, (LongType(),)
+            ("key_0",), self.axis, PaneGrid(1, 1), worker_queries, 2, (LongType(),), self.changes
         )
 
     def batch(self, rows, chance):
@@ -117,7 +118,8 @@ class Job:
             for _ in zip(range(chance.randint(0, 3)), attempt, strict=False):
                 pass
         for _, row in run_task(self.processor(), self.store, groups.items(), self.watermark):
-            fields = [field for field in self.spec.output if field.name != "rows"]
+            nested = ("rows", "ranks", "previous")
+            fields = [field for field in self.spec.output if field.name not in nested]
             check_layout([row[field.name] for field in fields], fields)
             self.collect(row)
 
@@ -133,10 +135,26 @@ class Job:
         return [*fields, *([max(at for _, at, _ in rows) + 1] if self.counted else [])]
 
     def collect(self, row):
-        key, _, names, starts, ends, rankings, scores, ids = row
-        for name, start, end, slots in zip(names, starts, ends, rankings, strict=True):
+        key, _, names, starts, ends, rankings, *ranks, scores, ids = row
+        for name, start, end, slots, *told in zip(
+            names, starts, ends, rankings, *ranks, strict=True
+        ):
             ranking = tuple((scores[slot], ids[slot]) for slot in slots)
+            if self.changes:
+                assert all(scores[slot] == self.score_of[name, ids[slot]] for slot in slots)
+                pairs = zip(*told, strict=True)
+                ranking = dict(zip((id for _, id in ranking), pairs, strict=True))
+                assert len(ranking) == len(slots)
             self.answers.append((name, key, start, end, ranking))
+
+    @property
+    def score_of(self):
+        """The score of each row by each query."""
+        return {
+            (name, id): scores[by]
+            for name, by in self.by.items()
+            for _, scores, _, id in self.admitted
+        }
 
 
 def some_query(chance, counted, unit):
@@ -148,13 +166,13 @@ def some_query(chance, counted, unit):
     return TopK(k, TimeWindow(size * unit, slide, chance.randint(-9, 9) * unit))
 
 
-def play(seed):
+def play(seed, changes=False):
     """A random job of one to four runs, and what the oracle says of it."""
     chance = random.Random(seed)
     counted = chance.random() < 0.3
     unit = 1 if counted else chance.choice([1, 300, 1000])
     keys = 1 if counted else chance.randint(1, 3)
-    job = Job(counted, unit, chance.choice([0, 0, 3, 20]) * unit)
+    job = Job(counted, unit, chance.choice([0, 0, 3, 20]) * unit, changes)
     at, id, number, queries, by = chance.randint(0, 50), 0, 0, {}, {}
     histories = {}  # query -> [definition, score, since, watermark when it was removed]
     for _ in range(chance.randint(1, 4)):
@@ -212,26 +230,63 @@ def expected_answers(job, histories, drained):
                 [id for _, _, _, id in key_rows],
                 until,
             )
-            for answer in windows:
-                if since is not None and answer.start < since:
-                    continue
-                if getattr(window, "full", False) and answer.start < 0:
-                    continue
-                answers.append((name, key[0], answer.start, answer.end, answer.rows))
-    return sorted(answers)
+            first = -math.inf if since is None else since
+            if getattr(window, "full", False):
+                first = max(first, 0)
+            windows = [answer for answer in windows if answer.start >= first]
+            if job.changes:
+                reports = oracle.changes(windows, window.slide, until)
+                answers += [(name, key[0], end - window.size, end, told) for end, told in reports]
+            else:
+                answers += [(name, key[0], each.start, each.end, each.rows) for each in windows]
+    return in_order(answers)
 
 
+def in_order(answers):
+    return sorted(answers, key=lambda answer: answer[:4])
+
+
+@pytest.mark.parametrize("changes", [False, True])
 @pytest.mark.parametrize("block", range(4))
-def test_any_job_is_answered_exactly(block, monkeypatch):
+def test_any_job_is_answered_exactly(block, changes, monkeypatch):
     """800 random jobs whose queries come and go; a failure names its seed."""
     monkeypatch.setattr(state, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         try:
-            job, histories, drained = play(seed)
-            assert sorted(job.answers) == expected_answers(job, histories, drained)
+            job, histories, drained = play(seed, changes)
+            assert in_order(job.answers) == expected_answers(job, histories, drained)
         except BaseException as error:
             error.add_note(f"play({seed})")
             raise
+
+
+def test_a_query_that_left_and_came_back_begins_anew():
+    """A key that nothing happened to meanwhile still has what the query told before it left."""
+    window = TimeWindow(1000, 1000)
+    rows = [(2.0, 1), (1.0, 2)]
+    told = []
+    store = Store()
+
+    def run(panes, watermark, complete_from=None, name="a"):
+        query = WorkerQuery(name, TopK(2, window), 0, complete_from)
+        spec = WorkloadSpec(
+            ("key_0",), TimeAxis("ts", 0), PaneGrid(1, 1), (query,), 1, (LongType(),), True
+        )
+        for _, row in run_task(WindowProcessor(spec, 1), store, panes, watermark):
+            ids = [[row.kept_0[slot] for slot in slots] for slots in row.rows]
+            told.append((row.ends, ids, row.ranks, row.previous))
+
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    run([((0,), [(0, 0, *columns)])], 1)
+    assert told.pop() == ([1000], [[1, 2]], [[1, 2]], [[0, 0]])
+    run([], 1, 2000, "b")  # the job goes on without it, and this key is not touched
+    run([((0,), [(0, 9000, *columns)])], 10, 9000)
+    assert told.pop() == ([10_000], [[1, 2]], [[1, 2]], [[0, 0]])
+    assert not told
+    run([], 11, 9000)
+    assert told == [([11_000], [[1, 2]], [[0, 0]], [[1, 2]])]
+    assert not store.values
+    assert not store.timers
 
 
 def test_state_of_another_release_is_refused():

@@ -129,15 +129,16 @@ def top_k_workload(
     """The best rows of each window of many queries, in one pass, on streams and batches alike.
 
     ``workload.by`` holds the SQL text of each query's score; queries without one rank by a column
-    called ``score``. Windows are of time, or count rows over a dense ``sequence``. The other
-    parameters are those of :func:`top_k`.
+    called ``score``. Windows are of time, or count rows over a dense ``sequence``. Queries with
+    ``emit="changes"`` tell what entered, left or moved. The other parameters are those of
+    :func:`top_k`.
 
     ``checkpoint`` is for streams: where the stream keeps its checkpoint, if it is to go on after
     queries were added or removed. All others continue exactly; an added query is answered from the
     first window on that starts after all that earlier runs have seen. :func:`claim` records it.
 
-    Returns ``query``, ``window`` (start, end), the partition columns, ``rank``, ``score`` and the
-    kept columns.
+    Returns ``query``, ``window`` (start, end), the partition columns, ``rank``, ``score``, for
+    changes ``change`` and ``previous_rank``, and the kept columns.
 
     Raises QueryError and DataError before any row is read.
 
@@ -244,8 +245,8 @@ def top_k_incomplete(
     Objects are spread over ``shards`` by their ids (by default as many as shuffle partitions, 16 at
     most; with ``partition_by`` one for each key); each keeps the objects that may still be answers
     among its own, and the best of all shards are merged. ``algorithm`` and ``options`` are those of
-    the local engine, ``emit`` may be "changes" if there is one shard. Windows are of time, or count
-    rows over a dense ``sequence``. The other parameters are those of :func:`top_k`.
+    the local engine. Windows are of time, or count rows over a dense ``sequence``. The other
+    parameters are those of :func:`top_k`.
 
     Returns what :func:`top_k` returns, with the columns of ``id``.
 

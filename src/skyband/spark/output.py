@@ -24,13 +24,13 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
     )
     row = F.col("row")
-    rank = F.nullif(row["ranks"], F.lit(0)) if changes else F.col("place") + 1
+    rank = changed_rank(row) if changes else F.col("place") + 1
     return rows.select(
         F.col("window"),
         *unpacked_keys(base),
         rank_column(rank, plan),
         plan.score.unpack(row["scores"]).alias("score"),
-        *(_change(row) if changes else []),
+        *(change_columns(row) if changes else []),
         *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(base.columns)),
     )
 
@@ -65,7 +65,13 @@ def windows_metric(digest: str) -> str:
     return f"skyband windows {digest}"
 
 
-def _change(row: Column) -> list[Column]:
+def changed_rank(row: Column) -> Column:
+    """The rank of a row of changes; NULL if it left."""
+    return F.nullif(row["ranks"], F.lit(0))
+
+
+def change_columns(row: Column) -> list[Column]:
+    """What a row of changes reports, and its previous rank; NULL if it entered."""
     change = F.when(row["ranks"] == 0, "left").when(row["previous"] == 0, "entered")
     return [
         change.otherwise("moved").alias("change"),

@@ -372,7 +372,9 @@ class ShardState(KeyState):
     def answer(self, panes: Iterable[ShardPane], closed: int) -> Iterator[tuple[Any, ...]]:
         """Take in panes in ascending order, and answer the windows up to ``closed``."""
         first = self.spec.first_full_window
-        answers = (answer for answer in self.shard.run(panes, closed) if answer.window >= first)
+        answers: Iterator[Answer] = (
+            answer for answer in self.shard.run(panes, closed) if answer.window >= first
+        )
         if self.spec.paired:
             answers = self.before.paired(answers, closed)
         return answer_rows(answers, lambda: self.shard.objects, self.spec.engine.changes)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -32,11 +32,19 @@ from skyband.spark.families.workload.boundaries import (
     step_of,
 )
 from skyband.spark.families.workload.restart import earlier_runs, packed, plain_query, unpacked
-from skyband.spark.families.workload.state import WorkerQuery, WorkloadSpec
+from skyband.spark.families.workload.state import WorkloadSpec
+from skyband.spark.families.workload.told import WorkerQuery
 from skyband.spark.jobs import queries as jobs
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText
 from skyband.spark.options import CommonOptions
-from skyband.spark.output import counted, key_columns, rank_column, unpacked_keys
+from skyband.spark.output import (
+    change_columns,
+    changed_rank,
+    counted,
+    key_columns,
+    rank_column,
+    unpacked_keys,
+)
 from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
 from skyband.spark.state.processor import StateSpec
@@ -63,14 +71,6 @@ class WorkloadOptions(CommonOptions):
                 f"workload is {self.workload!r}",
                 "a Workload",
                 "write Workload({'name': TopK(k=10, window=last(time='1 hour'))})",
-            )
-        model = self.workload.model
-        if model.emit != "all":
-            first = next(iter(self.workload))
-            raise QueryError(
-                f"query {first!r} emits {model.emit!r}",
-                "emit='all': on Spark a workload is answered with whole rankings",
-                "leave emit out, or ask each query with top_k",
             )
         if self.workload.counted and self.sequence is None:
             raise QueryError(
@@ -138,6 +138,11 @@ class WorkloadPlan(Plan):
             *base.key_names, F.col(PANE).alias("pane"), *columns
         )
 
+    @property
+    def changes(self) -> bool:
+        """Whether changes are reported, not whole rankings."""
+        return self.workload.model.emit == "changes"
+
     def state(self) -> StateSpec:
         """Keep the candidates of each key, by each score."""
         number = {score: i for i, score in enumerate(self.score_texts)}
@@ -147,28 +152,38 @@ class WorkloadPlan(Plan):
         )
         base = self.base
         return WorkloadSpec(
-            tuple(base.key_names), base.axis, PaneGrid(1, 1), queries, len(number), base.types
+            tuple(base.key_names),
+            base.axis,
+            PaneGrid(1, 1),
+            queries,
+            len(number),
+            base.types,
+            self.changes,
         )
 
     def output(self, answers: DataFrame) -> DataFrame:
-        """Make one row per rank: query, window, keys, rank, score, carried columns."""
-        base = self.base
+        """Make one row per rank: query, window, keys, rank, score, changes, carried columns."""
+        base, changes = self.base, self.changes
+        arrays = ["rows", *(["ranks", "previous"] if changes else [])]
         nothing = F.lit(0).cast("bigint")
         ranked = F.aggregate("rows", nothing, lambda sum, ranking: sum + F.size(ranking))
         rows = counted(answers, self, F.sum(F.size("rows")), F.sum(ranked)).select(
             *key_columns(base),
             "scores",
             *base.column_names,
-            F.inline(F.arrays_zip("queries", "starts", "ends", "rows")),
+            F.inline(F.arrays_zip("queries", "starts", "ends", *arrays)),
         )
-        rows = rows.select("*", F.posexplode("rows").alias("place", "slot"))
-        slot = F.col("slot")
+        ranking = F.arrays_zip(*arrays) if changes else F.col("rows")
+        rows = rows.select("*", F.posexplode(ranking).alias("place", "row"))
+        row = F.col("row")
+        slot, rank = (row["rows"], changed_rank(row)) if changes else (row, F.col("place") + 1)
         return rows.select(
             F.col("queries").alias(QUERY),
             base.axis.bounds_sql(F.col("starts"), F.col("ends")).alias("window"),
             *unpacked_keys(base),
-            rank_column(F.col("place") + 1, self),
+            rank_column(rank, self),
             F.get("scores", slot).alias("score"),
+            *(change_columns(row) if changes else []),
             *(
                 column.unpack(F.get(name, slot))
                 for name, column in zip(base.column_names, base.columns, strict=True)
@@ -180,6 +195,7 @@ class WorkloadPlan(Plan):
         behind = self.base.axis.watermark_delay(step_of(self.eras))
         return {
             **self.describe_base(),
+            "emit": self.workload.model.emit,
             "scores": list(self.score_texts),
             "workload": {
                 "queries": {
@@ -279,6 +295,7 @@ class WorkloadQuery(JobQuery, RowFields):
     """What :func:`skyband.spark.top_k_workload` is asked, in a job file."""
 
     sequence: str | None = Field(default=None, description="the name of a column")
+    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
     workload: str | list[dict[str, Any]] = Field(
         description="a file of queries, such as queries.csv, or a list of name, k, window, slide"
     )
@@ -303,7 +320,8 @@ class WorkloadQuery(JobQuery, RowFields):
         default = self.by or SCORE
         by = {name: default if score == SCORE else score for name, score in workload.by.items()}
         query = self.model_copy()
-        query._queries = Workload(workload.queries, by)
+        queries = {name: replace(each, emit=self.emit) for name, each in workload.queries.items()}
+        query._queries = Workload(queries, by)
         return query
 
     def options(self, safe: SafeText, drain: str | None = None) -> WorkloadOptions:
@@ -313,7 +331,7 @@ class WorkloadQuery(JobQuery, RowFields):
             with _named(name):
                 by[name] = safe(score)
         workload = Workload(self.queries.queries, by)
-        return WorkloadOptions(**self.fields("by", workload=workload, drain=drain))
+        return WorkloadOptions(**self.fields("by", "emit", workload=workload, drain=drain))
 
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""

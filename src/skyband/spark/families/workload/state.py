@@ -1,7 +1,8 @@
 """What is kept of a key between micro-batches: panes in, ranked windows of all queries out.
 
 The state of a key is its candidate rows and how far it has been answered. Queries are not part of
-it: a job that goes on with other queries answers those from the same rows.
+it: a job that goes on with other queries answers those from the same rows. Where changes are told,
+the last ranking of each query is kept, too, by its name.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +25,13 @@ from pyspark.sql.types import (
 )
 
 from skyband.order import Floats, Ints
-from skyband.query import TopK
 from skyband.spark.axis import FOREVER, WatermarkProgress
+from skyband.spark.families.workload.told import (
+    LastRankings,
+    RankedWindow,
+    Report,
+    WorkerQuery,
+)
 from skyband.spark.state.candidates import Column, Pool
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
 from skyband.workload import build
@@ -34,6 +41,7 @@ ANSWERS = 50_000
 """Ranked rows that are handed over at once, about."""
 
 _ALGORITHM = "mtopmerge"
+_GONE = -(1 << 62)  # the position of rows that no window holds any more
 
 
 class BestRows(NamedTuple):
@@ -61,13 +69,22 @@ class RankedWindows(NamedTuple):
     slots: Ints
     upto: Ints
 
+    def each(self) -> Iterator[RankedWindow]:
+        """One window after the other."""
+        slots, upto = self.slots.tolist(), self.upto.tolist()
+        bounds = zip([0, *upto], upto, strict=False)
+        names = zip(self.windows.query.tolist(), self.windows.end.tolist(), strict=True)
+        for (query, end), (low, high) in zip(names, bounds, strict=True):
+            yield RankedWindow(query, end, slots[low:high])
+
 
 class WorkloadCandidates:
     """Maintains the rows of one key and score that can still be in an answer of any query.
 
     Rows of a pane stand at the position where the pane begins, and in the order of the panes; of
     one pane the best comes last, since of equal scores the structure ranks the later first. Nothing
-    else is kept between calls: neither windows nor queries, so that the queries may change.
+    else is kept between calls: neither windows nor queries, so that the queries may change. Before
+    all others may stand rows that are no candidates, only to be told to leave.
 
     Complexity: that of MTopMerge, plus O(w log w) per call for w open windows.
     """
@@ -104,13 +121,13 @@ class WorkloadCandidates:
 
         self._join(sorted(panes, key=lambda pane: pane.position))
         slot = np.arange(len(self.position), dtype=np.int64)
-        low = 0
+        low = int(np.searchsorted(self.position, _GONE, side="right"))
         while True:
             begin = [int(self.position[low])] if low < len(slot) else []
             begin += [] if self.due is None else [self.due]
             answered = self.schedule.closed
             upto = min(closed, max(answered, min(begin)) + self._stretch) if begin else closed
-            high = int(np.searchsorted(self.position, upto))
+            high = max(low, int(np.searchsorted(self.position, upto)))
             part = slice(low, high)
             rows = PlacedRows(self.score[part], slot[part], self.position[part], slot[part])
             piece = self.schedule.cut(rows.at, upto)
@@ -139,34 +156,31 @@ class WorkloadCandidates:
         self._structure.forget(Piece(self.schedule.open, NO_WINDOWS, none, closed))
         self.remaining = self._structure.kept()
 
-    def save(self) -> list[Column]:
-        """The rows that are left, in order: positions, scores, carried columns."""
-        remaining = self.remaining.tolist()
-        columns = [[column[i] for i in remaining] for column in self.pool.columns]
+    def save(self, gone: list[int]) -> list[Column]:
+        """The rows that are left, in order: positions, scores, carried columns.
+
+        Before them stand those in the slots ``gone``, which are no candidates.
+        """
+        slots = [*gone, *self.remaining.tolist()]
+        columns = [[column[i] for i in slots] for column in self.pool.columns]
         return [
-            self.position[self.remaining].tolist(),
-            self.score[self.remaining].tolist(),
+            [_GONE] * len(gone) + self.position[self.remaining].tolist(),
+            self.score[slots].tolist(),
             *columns,
         ]
 
 
 @dataclass(frozen=True)
-class WorkerQuery:
-    """A query as workers know it: the number of its score, and where its windows are complete."""
-
-    name: str
-    query: TopK
-    score: int
-    complete_from: int | None
-
-
-@dataclass(frozen=True)
 class WorkloadSpec(StateSpec):
-    """Keeps the candidates of each key, by each score; the axis counts positions, not windows."""
+    """Keeps the candidates of each key, by each score; the axis counts positions, not windows.
+
+    If ``changes`` are told, it keeps what each query told last, too.
+    """
 
     queries: tuple[WorkerQuery, ...]
     scores: int
     types: tuple[DataType, ...]
+    changes: bool = False
 
     @property
     def fields(self) -> tuple[StructField, ...]:
@@ -176,6 +190,7 @@ class WorkloadSpec(StateSpec):
             types = [LongType(), DoubleType(), *self.types]
             nulls = [False, False, *(True for _ in self.types)]
             rows += map(array_field, self.row_fields(i), types, nulls)
+            rows += LastRankings.fields(i) if self.changes else []
         return (
             StructField("done", LongType(), False),  # windows up to here were answered
             StructField("reached", LongType(), False),  # ... and up to here are complete
@@ -190,12 +205,14 @@ class WorkloadSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """Some windows, without the key: their rows once, and each ranking as slots of them."""
+        slots = ArrayType(ArrayType(IntegerType(), False), False)
         return (
             StructField("candidates", LongType()),
             StructField("queries", ArrayType(StringType(), False)),
             StructField("starts", ArrayType(LongType(), False)),
             StructField("ends", ArrayType(LongType(), False)),
-            StructField("rows", ArrayType(ArrayType(IntegerType(), False), False)),
+            StructField("rows", slots),
+            *((StructField(name, slots) for name in ("ranks", "previous")) if self.changes else ()),
             StructField("scores", ArrayType(DoubleType(), False)),
             *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(self.types)),
         )
@@ -243,20 +260,24 @@ class WorkloadSpec(StateSpec):
         done = -FOREVER // 2 if fields is None else fields["done"]
         width = len(self.types)
         candidates = [WorkloadCandidates(*each, width, done) for each in self.schedules]
+        told = [LastRankings(self.queries) for _ in candidates]
         if fields is None:
-            return WorkloadState(self, candidates, done)
-        for i, each in enumerate(candidates):
+            return WorkloadState(self, candidates, told, done)
+        for i, (each, rankings) in enumerate(zip(candidates, told, strict=True)):
             position, score, *columns = (fields[name] for name in self.row_fields(i))
             each.restore(position, score, columns)
-        return WorkloadState(self, candidates, done, fields["reached"])
+            if self.changes:
+                rankings.restore(i, fields)
+        return WorkloadState(self, candidates, told, done, fields["reached"])
 
 
 @dataclass
 class WorkloadState(KeyState):
-    """One key: its candidates by each score, and how far its windows are answered and complete."""
+    """One key: its candidates by each score, what was told last of them, how far it is answered."""
 
     spec: WorkloadSpec
     candidates: list[WorkloadCandidates]
+    told: list[LastRankings]
     done: int
     complete_until: int = -FOREVER
     due: int | None = None
@@ -277,16 +298,48 @@ class WorkloadState(KeyState):
             closed = min(closed, self.complete_until) if ended else closed
         for row, is_last in and_last(self._rows(panes, closed)):
             yield (sum(map(len, self.candidates)) if is_last else None, *row)
-        dues = [candidates.due for candidates in self.candidates if candidates.due is not None]
+        all_dues = [each.due for each in self.candidates] + [each.due for each in self.told]
+        dues = [due for due in all_dues if due is not None]
         self.due = None if ended or not dues else min(dues)
 
     def _rows(self, panes: list[WorkloadPane], closed: int) -> Iterator[tuple[Any, ...]]:
         for i, candidates in enumerate(self.candidates):
             best = [pane.best[i] for pane in panes if pane.best[i].score]
-            for ranked in candidates.run(best, closed):
+            answers = candidates.run(best, closed)
+            if self.spec.changes:
+                yield from self._changes(candidates, self.told[i], answers, closed)
+                continue
+            for ranked in answers:
                 yield self._row(candidates, ranked)
 
-    def _row(self, candidates: WorkloadCandidates, ranked: RankedWindows) -> tuple[Any, ...]:
+    def _changes(
+        self,
+        candidates: WorkloadCandidates,
+        told: LastRankings,
+        answers: Iterator[RankedWindows],
+        closed: int,
+    ) -> Iterator[tuple[Any, ...]]:
+        """What the windows up to a position change, in the layout of the output."""
+        for ranked in answers:
+            yield from self._reported(candidates, list(told.reports(ranked.each())))
+        yield from self._reported(candidates, list(told.farewells(closed)))
+
+    def _reported(
+        self, candidates: WorkloadCandidates, reports: list[Report]
+    ) -> Iterator[tuple[Any, ...]]:
+        if not reports:
+            return
+        query, end, slots, ranks, previous = zip(*reports, strict=True)
+        size = [self.spec.queries[number].query.window.size for number in query]
+        ends = np.array(end, np.int64)
+        windows = Windows(ends - size, ends, np.empty(0, np.int64), np.array(query, np.int64))
+        upto = np.cumsum([len(each) for each in slots])
+        ranked = RankedWindows(windows, np.array(list(chain(*slots)), np.int64), upto)
+        yield self._row(candidates, ranked, list(ranks), list(previous))
+
+    def _row(
+        self, candidates: WorkloadCandidates, ranked: RankedWindows, *ranks: list[list[int]]
+    ) -> tuple[Any, ...]:
         """Some windows in the layout of the output, without the number of candidates."""
         used, slots = np.unique(ranked.slots, return_inverse=True)
         flat, upto = slots.tolist(), ranked.upto.tolist()
@@ -298,6 +351,7 @@ class WorkloadState(KeyState):
             windows.start.tolist(),
             windows.end.tolist(),
             rankings,
+            *ranks,
             candidates.score[used].tolist(),
             *([column[i] for i in rows] for column in candidates.pool.columns),
         )
@@ -310,6 +364,10 @@ class WorkloadState(KeyState):
     def save(self) -> dict[str, Any]:
         """The candidates, and how far they are answered."""
         fields: dict[str, Any] = {"done": self.done, "reached": self.complete_until}
-        for i, candidates in enumerate(self.candidates):
-            fields |= zip(self.spec.row_fields(i), candidates.save(), strict=True)
+        for i, (candidates, told) in enumerate(zip(self.candidates, self.told, strict=True)):
+            remaining = candidates.remaining.tolist()
+            gone = sorted(set(told.slots).difference(remaining))
+            fields |= zip(self.spec.row_fields(i), candidates.save(gone), strict=True)
+            if self.spec.changes:
+                fields |= told.save(i, [*gone, *remaining])
         return fields
