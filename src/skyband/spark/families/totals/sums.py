@@ -71,6 +71,7 @@ _SAFE = 1e-9  # logarithms are rounded: a bucket may hold a little more, but not
 _EXACT_INTS = 1 << 53
 _ROOM = 1 << 29  # whole numbers that may be moved up by a part, with one added, in 63 bits
 _LARGEST = math.ldexp(1.0, 1023)
+_NEARLY = math.ldexp(1.0, 62)  # beyond it, whole numbers are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -289,8 +290,9 @@ def whole_values(parts: list[Ints]) -> Ints:
     if len(parts) == 1:
         return parts[0]
     high, low = parts
-    if len(high) and np.abs(high * float(_PART_UNIT) + low).max() >= LARGEST:
-        raise too_large("a sum")
+    for at in np.flatnonzero(np.abs(high * float(_PART_UNIT) + low) > _NEARLY).tolist():
+        if abs((int(high[at]) << PART_BITS) + int(low[at])) > LARGEST:
+            raise too_large("a sum")
     return (high << PART_BITS) + low
 
 
