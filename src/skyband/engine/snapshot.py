@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
-from skyband.windows import CountWindow, TimeWindow, Window
+from skyband.windows import KINDS, Window
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 3
@@ -95,15 +95,13 @@ def part(name: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 
 def describe(query: Any) -> dict[str, Any]:
     """A query as plain JSON values."""
-    kind = "count" if isinstance(query.window, CountWindow) else "time"
-    described: dict[str, Any] = dataclasses.asdict(query) | {"kind": kind}
+    described: dict[str, Any] = dataclasses.asdict(query) | {"kind": query.window.kind}
     return dict(json.loads(json.dumps(described)))
 
 
 def window_of(described: Mapping[str, Any]) -> Window:
     """The window of a query that :func:`describe` described."""
-    kind = CountWindow if described["kind"] == "count" else TimeWindow
-    return kind(**described["window"])
+    return KINDS[described["kind"]](**described["window"])
 
 
 def require_same(described: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
