@@ -19,6 +19,7 @@ from skyband.errors import QueryError
 from skyband.incomplete.query import Bounds, Repeats
 from skyband.spark.columns import Names
 from skyband.spark.pipeline import answer
+from skyband.windows import Window
 from skyband.workload.queries import Workload
 
 
@@ -27,7 +28,7 @@ def top_k(
     *,
     k: int,
     by: str | Column,
-    window: str | timedelta | int,
+    window: str | timedelta | int | Window,
     time: str | None = None,
     slide: str | timedelta | int | None = None,
     offset: str | timedelta | None = None,
@@ -53,7 +54,9 @@ def top_k(
     Parameters
       ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
                            aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
-      ``window, slide``    durations (with ``time``), or numbers of rows
+      ``window, slide``    durations (with ``time``), or numbers of rows; or a window alone:
+                           ``cumulative("1 day", every="1 minute")`` for each day so far,
+                           ``all_time(every="1 minute")`` for all that came
       ``time``             when a row happened; rows of equal score rank the newer first; on a
                            stream rows from before 1970 are late
       ``sequence``         a dense number 0, 1, 2, ...: count windows over all rows, in parallel;

@@ -12,7 +12,7 @@ import numpy as np
 from skyband.cli.input.source import FileSource, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
 from skyband.spark.files import PLACED, WHOLE, nonnull_array
-from skyband.windows import Panes, TimeWindow, Window
+from skyband.windows import TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +163,7 @@ class Stage:
         if not len(key):
             return
         window = self.window
-        step = Panes(window.size, window.slide, window.end_offset).first_windows(place)
+        step = window.panes.first_windows(place)
         fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
         self.steps += int(np.count_nonzero(fresh))
         self.steps += (int(key[0]), int(step[0])) != self._step

@@ -137,7 +137,7 @@ class Candidates:
       3. no row's last window is before ``due``, the first window not yet answered
 
     Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
-    k (1 + ln(window / slide)) rows.
+    k (1 + ln(window / slide)) rows, or k where the rows of a window leave together.
 
     Reference: the minimal candidate set of MinTopk (2011), section 4, over panes instead of rows.
     """
@@ -170,13 +170,17 @@ class Candidates:
     def run(self, panes: list[CandidatePane], closed: int, ended: bool = False) -> Iterator[Answer]:
         """Take in panes, in any order, and answer every window up to ``closed``.
 
-        Once the stream has ``ended``, time goes on but rows do not: windows that count rows are
-        answered as far as this key's rows complete them, and then there is nothing left to do.
+        Once the stream has ``ended``, time goes on but rows do not: windows that count rows, and
+        windows of all time, are answered as far as this key's rows go, and then there is nothing
+        left to do.
         """
         for pane in sorted(panes, key=lambda pane: pane.number):
+            if not pane.score and pane.last_complete_window == FOREVER:
+                continue  # rows that are not ranked hold no window open, unless rows are counted
             yield from self.answer_before(self.lifetimes.step(pane.number))
             self.insert(pane)
-            self.last_complete_window = max(self.last_complete_window, pane.last_complete_window)
+            last = min(pane.last_complete_window, self.lifetimes.last_at_end(pane.number))
+            self.last_complete_window = max(self.last_complete_window, last)
         upto = min(closed, self.last_complete_window) if ended else closed
         yield from self.answer_before(upto + 1)
         if ended and self.last_complete_window < closed:
