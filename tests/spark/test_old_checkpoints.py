@@ -97,7 +97,13 @@ def by_key() -> list[tuple[Any, make.Rows]]:
 
 def windows(rows: make.Rows, size: int) -> list[Any]:
     return oracle.time_windows(
-        column("price", rows), column("ts", rows), size, SLIDE, 3, -(size % SLIDE), column("id", rows)
+        column("price", rows),
+        column("ts", rows),
+        size,
+        SLIDE,
+        3,
+        -(size % SLIDE),
+        column("id", rows),
     )
 
 

@@ -98,12 +98,13 @@ def test_a_stream_gives_what_the_oracle_gives(
         leaders = top_k(stream, window=window, drain=marks, delay=delay, **OPTIONS)
         query = samples.run(leaders, tmp_path)
         if stage == 1 and delay == "0 seconds":
-            (metrics,) = (
-                values for batch in query.recentProgress for name, values in
-                batch["observedMetrics"].items() if name.startswith("skyband windows")
-                and values["windows"]
-            )  # fmt: skip
-            assert 0 < metrics["candidates"] <= 3
+            candidates = [
+                metrics["candidates"]
+                for batch in query.recentProgress
+                for name, metrics in batch["observedMetrics"].items()
+                if name.startswith("skyband windows")
+            ]
+            assert 0 < max(candidates) <= 3, "k rows are kept"
     answers = spark.read.parquet(str(tmp_path / "out")).collect()
     assert samples.result_rows(answers) == expected_rows(window, rows)
 
@@ -274,7 +275,7 @@ def test_what_is_refused(spark: SparkSession) -> None:
     assert leaders.count() == 4
 
 
-@pytest.mark.parametrize("window", [cumulative(20_000, every=5), all_time(every=5)], ids=str)
+@pytest.mark.parametrize("window", [cumulative(50_000, every=5), all_time(every=5)], ids=str)
 @pytest.mark.parametrize("rising", [False, True])
 def test_k_rows_are_kept(window: TimeWindow, rising: bool) -> None:
     """Of any number of panes: all rows live equally long."""
