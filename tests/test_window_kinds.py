@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -251,6 +252,26 @@ def test_k_rows_are_kept(kind, window):
         assert len(monitor.kept()) <= 7
         sizes.add(monitor.state_bytes())
     assert len(sizes) <= 2
+
+
+@pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="takes long, interpreted")
+@pytest.mark.parametrize("window", [cumulative(20_000_000, every=5_000), all_time(every=5_000)])
+def test_k_rows_are_kept_of_ten_million(window):
+    rows, batch = 10_000_000, 100_000
+    rng = np.random.default_rng(1)
+    monitor = Monitor(TopK(10, window), "mintopk", delay=0)
+    best = np.empty(0)
+    for low in range(0, rows, batch):
+        scores = rng.random(batch)
+        ranked = monitor.push(scores, times=np.arange(low, low + batch))
+        best = np.sort(np.concatenate([best, scores]))[-10:]
+        assert len(monitor.kept()) <= 10
+    assert monitor.state_bytes() < 10_000
+    assert len(monitor.snapshot()) < 1_000_000  # besides, the step that is not complete
+    assert list(ranked)[-1].end == rows - 5_000
+    assert list(monitor.finish())[
+        -1 if isinstance(window, AllTimeWindow) else 0
+    ].score.tolist() == (best[::-1].tolist())
 
 
 def test_auto_keeps_the_k_best():
