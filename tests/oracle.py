@@ -82,6 +82,37 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
     return answers
 
 
+FOREVER = 1 << 62
+"""The start of a window that has none is the negative of this."""
+
+
+def cumulative_windows(scores, times, period, every, k, offset=0, ids=None, until=None):
+    """What each period has held so far, at every step from its first row to its end."""
+    ids = range(len(scores)) if ids is None else ids
+    rows = [o for o in zip(scores, times, ids, strict=True) if ranks(o[0]) and o[1] is not None]
+    answers = []
+    for start in sorted({time - (time - offset) % period for _, time, _ in rows}):
+        for end in range(start + every, start + period + 1, every):
+            alive = [o for o in rows if start <= o[1] < end]
+            if alive and (until is None or end <= until):
+                answers.append(Answer(start, end, best(alive, k)))
+    return answers
+
+
+def all_time_windows(scores, times, every, k, ids=None, until=None):
+    """All rows before an end, at every step from the first row to ``until``.
+
+    None: to the end of the last row's step.
+    """
+    ids = range(len(scores)) if ids is None else ids
+    rows = [o for o in zip(scores, times, ids, strict=True) if ranks(o[0]) and o[1] is not None]
+    if not rows:
+        return []
+    first, last = (of(time for _, time, _ in rows) // every * every for of in (min, max))
+    ends = range(first + every, (last + every if until is None else until) + 1, every)
+    return [Answer(-FOREVER, end, best([o for o in rows if o[1] < end], k)) for end in ends]
+
+
 def changes(answers, slide, until=None):
     """What entered, left or moved between consecutive windows: (end, {id: (rank, previous)}).
 

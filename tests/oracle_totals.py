@@ -10,7 +10,14 @@ import math
 from collections import defaultdict
 from fractions import Fraction
 
-from tests.oracle import Answer, best, ranks, time_windows
+from tests.oracle import (
+    Answer,
+    all_time_windows,
+    best,
+    cumulative_windows,
+    ranks,
+    time_windows,
+)
 
 
 def exact_sum(values, count=1):
@@ -60,6 +67,24 @@ def count_totals(keys, values, n, s, by, k, full=False):
 
 def time_totals(keys, values, times, size, slide, by, k, offset=0):
     """Every window that holds a row."""
+    windows = time_windows(values, times, size, slide, 1, offset)
+    return totals_in(windows, keys, values, times, by, k)
+
+
+def cumulative_totals(keys, values, times, period, every, by, k, offset=0):
+    """What each period has held so far, at every step from its first row to its end."""
+    windows = cumulative_windows(values, times, period, every, 1, offset)
+    return totals_in(windows, keys, values, times, by, k)
+
+
+def all_time_totals(keys, values, times, every, by, k):
+    """All rows before an end, at every step from the first row to the last."""
+    windows = all_time_windows(values, times, every, 1)
+    return totals_in(windows, keys, values, times, by, k)
+
+
+def totals_in(windows, keys, values, times, by, k):
+    """The best keys of each of these windows."""
     rows = list(zip(keys, values, times, strict=True))
     return [
         Answer(
@@ -67,5 +92,5 @@ def time_totals(keys, values, times, size, slide, by, k, offset=0):
             window.end,
             best_keys([row for row in rows if window.start <= row[2] < window.end], by, k),
         )
-        for window in time_windows(values, times, size, slide, 1, offset)
+        for window in windows
     ]

@@ -65,7 +65,7 @@ def odd(tmp_path):
 def test_every_type_as_csv(run, odd):
     out = run("top", odd, "--k", 8, "--by", "score", "--last", 8, "--format", "csv").out
     header = "window_start,window_end,rank,score,row,score_1," + ",".join(ODD)
-    first = "0,8,1,8.0,0,8," + ",".join(WRITTEN.values())
+    first = "0,8,1,8,0,8," + ",".join(WRITTEN.values())
     assert out.startswith(f"{header}\n{first}\n")
     assert out.endswith("\n")
     rows = list(csv.reader(io.StringIO(out, newline="")))
@@ -84,8 +84,8 @@ def test_every_type_as_csv(run, odd):
 
 def test_null_is_nothing_and_an_empty_text_is_quoted(run, odd):
     out = run("top", odd, "--k", 8, "--by", "score", "--last", 8, "--format", "csv").out
-    assert '\n0,8,4,5.0,3,5,"",inf,' in out
-    assert "\n0,8,5,4.0,4,4,,-inf,," in out
+    assert '\n0,8,4,5,3,5,"",inf,' in out
+    assert "\n0,8,5,4,4,4,,-inf,," in out
 
 
 def test_every_type_as_json(run, odd):

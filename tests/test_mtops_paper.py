@@ -25,7 +25,9 @@ def seconds(window, slide, k):
     """A query whose windows end at 8 s, and every ``slide`` seconds before and after."""
     return TopK(
         k=k,
-        window=last(time=window * SECOND, slide=slide * SECOND, offset=8 % slide * SECOND),
+        window=last(
+            time=window * SECOND, slide=slide * SECOND, offset=(8 - window) % slide * SECOND
+        ),
     )
 
 

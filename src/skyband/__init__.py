@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
 from skyband.query import TopK
-from skyband.windows import CountWindow, TimeWindow, last
+from skyband.windows import (
+    AllTimeWindow,
+    CountWindow,
+    CumulativeWindow,
+    TimeWindow,
+    all_time,
+    cumulative,
+    last,
+)
 
 if TYPE_CHECKING:
     from skyband.dominating.monitor import DominatingMonitor
@@ -27,7 +35,9 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AllTimeWindow",
     "CountWindow",
+    "CumulativeWindow",
     "DataError",
     "DominatingMonitor",
     "IncompleteMonitor",
@@ -46,6 +56,8 @@ __all__ = [
     "TotalsMonitor",
     "Workload",
     "WorkloadMonitor",
+    "all_time",
+    "cumulative",
     "last",
 ]
 

@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from skyband.engine.adapter import AnyMonitor
-from skyband.engine.columns import Dropped, arrival_numbers, id_column, time_column
+from skyband.engine.columns import (
+    Dropped,
+    arrival_numbers,
+    id_column,
+    score_column,
+    time_column,
+)
 from skyband.engine.results import Ranked
 from skyband.engine.steps import Steps, TimeSteps
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import Monitor
-from skyband.windows import CountWindow, Panes, TimeWindow, over_ticks
+from skyband.windows import FOREVER, AllTimePanes, CountWindow, Panes, TimeWindow, over_ticks
 
 _LONGEST = 1 << 60  # a line is left for a new one before its times pass this
 _BATCH = 32_768  # rows per push into the monitor: small enough that its waiting rows stay few
@@ -112,6 +118,10 @@ class Partitioned:
                 there = np.flatnonzero(~missing)
                 key, number, place = key[there], number[there], place[there]
                 scores = scores.take(there)
+        if self._line.stretches.endless:
+            there = self._ranked(scores)
+            key, number, place = key[there], number[there], place[there]
+            scores = scores.take(there)
         self._check(key, place)
         answered: list[RankedByKey] = []
         for low in range(0, len(key), _BATCH):
@@ -122,6 +132,15 @@ class Partitioned:
     def finish(self) -> list[RankedByKey]:
         """Answer the windows that are still open. Nothing can be pushed after that."""
         return [self._line.finish()]
+
+    def _ranked(self, scores: Any) -> Ints:
+        """Which rows can be ranked: with no others do windows go on that never let a row go."""
+        column, null = score_column(scores)
+        unranked = np.isnan(column)
+        nulls = 0 if null is None else int(null.sum())
+        self._left_out.null_score += nulls
+        self._left_out.nan_score += int(unranked.sum()) - nulls
+        return np.flatnonzero(~unranked)
 
     def _check(self, key: Ints, place: Ints) -> None:
         if not len(key):
@@ -163,10 +182,14 @@ class _Stretches(TimeSteps):
     """Maintains which stretch of the line belongs to which key.
 
     Invariants: (1) stretches ascend and do not overlap; (2) between two stretches there is a
-    window that holds nothing, in which the last objects of a key leave.
+    window that holds nothing, in which the last objects of a key leave; (3) windows lie on the line
+    as they lie in the key's own time, so that a stretch is moved by whole periods.
     """
 
     def __init__(self, panes: Panes, farewell: bool, wait: int) -> None:
+        self.endless = isinstance(panes, AllTimePanes)
+        if isinstance(panes, AllTimePanes):
+            panes = _StretchPanes(panes.size, panes.slide, panes.offset, stretches=self)
         super().__init__(panes, farewell)
         self.wait = wait  # windows of a key that are not answered, because they are not full
         self.key = np.empty(0, np.int64)
@@ -179,7 +202,8 @@ class _Stretches(TimeSteps):
         """Windows that these rows need on the line, roughly."""
         last = np.append(begins[1:], len(key)) - 1
         spans = place[last] - place[begins] + 0.0
-        return float(spans.sum()) / self.panes.slide + (self.panes.span + 4) * len(begins)
+        around = 2 * self.panes.period + 2 + (0 if self.endless else self.panes.span)
+        return float(spans.sum()) / self.panes.slide + around * len(begins)
 
     def lay(self, key: Ints, place: Ints, begins: Ints) -> Ints:
         """Give each new key a stretch; return the rows' places on the line.
@@ -189,23 +213,37 @@ class _Stretches(TimeSteps):
         """
         panes = self.panes
         newest = place[np.append(begins[1:], len(key)) - 1]
-        enter, leave = panes.first_windows(place[begins]), panes.last_windows(newest)
-        start, known = 1, 0
+        enter = panes.first_windows(place[begins])
+        leave = panes.first_windows(newest) if self.endless else panes.last_windows(newest)
+        start, known, goes_on = 1, 0, False
         if len(self.key) and int(self.key[-1]) == int(key[0]):
-            start = int(self.begin[-1])
-            enter[0] = start - int(self.shift[-1])
+            goes_on = True
+            enter[0] = int(self.begin[-1] - self.shift[-1])
+        inside = (enter - 1) % panes.period  # windows of the first period that are before
+        if goes_on:
+            start = int(self.begin[-1] - inside[0])
         elif len(self.key):
-            start, known = int(self.upto[-1]) + 2, 1
-        begin = start + np.cumsum(leave - enter + 2) - (leave - enter + 2)
+            start, known = int(self.upto[-1]) + 1 + panes.period, 1
+        length = inside + leave - enter + 1 + panes.period
+        begin = start + np.cumsum(length) - length + inside
         old = slice(len(self.key) - known, None)
         self.key = np.append(self.key[old], key[begins])
         self.begin = np.append(self.begin[old], begin)
         self.shift = np.append(self.shift[old], begin - enter)
         self.upto = np.append(self.upto[old], begin - enter + leave)
         self.newest = np.append(self.newest[old], newest)
+        if goes_on and self.endless:
+            self._extend(int(self.begin[0]), int(self.upto[0]))
         rows = np.diff(np.append(begins, len(key)))
         laid: Ints = place + np.repeat(begin - enter, rows) * panes.slide
         return laid
+
+    def _extend(self, begin: int, upto: int) -> None:
+        """Let what a key has on the line live as long as its stretch, which has grown."""
+        if self.alive_until is not None and self.alive_until >= begin:
+            self.alive_until = upto
+        if len(self.life) and self.life[-1] >= begin:
+            self.life[-1] = upto
 
     def owner(self, window: Ints) -> Ints:
         """The stretch in which each window of the line lies."""
@@ -220,6 +258,26 @@ class _Stretches(TimeSteps):
         return steps._replace(emit=steps.emit & full)
 
 
+@dataclass(frozen=True)
+class _StretchPanes(AllTimePanes):
+    """Windows of all time, of keys on a line: a key's time is its stretch."""
+
+    stretches: _Stretches = field(kw_only=True)
+
+    def last_window(self, at: int) -> int:
+        """The last window of the stretch of this place."""
+        return int(self.last_windows(np.array([at]))[0])
+
+    def last_windows(self, at: Ints) -> Ints:
+        """:meth:`last_window` of many places."""
+        return self.stretches.upto[self.stretches.owner(self.first_windows(at))]
+
+    def starts(self, windows: Ints) -> Ints:
+        """Where the stretch starts that a window is in, or before."""
+        begins = self.ends(np.append(self.stretches.begin - 1, FOREVER // self.slide))
+        return begins[np.searchsorted(self.stretches.upto, windows)]
+
+
 class _Line:
     """One monitor over one line of time on which keys follow each other."""
 
@@ -227,12 +285,15 @@ class _Line:
         window = query.window
         self.query = query
         self.counted = isinstance(window, CountWindow)
-        flat = over_ticks(window.size, window.slide, window.end_offset)
+        flat = (
+            over_ticks(window.size, window.slide)
+            if isinstance(window, CountWindow)
+            else replace(window, unit="tick")
+        )
         wait = 0
         if isinstance(window, CountWindow) and window.full:
             wait = -(-window.size // window.slide) - 1
-        panes = Panes(window.size, window.slide, window.end_offset)
-        self.stretches = _Stretches(panes, query.emit == "changes", wait)
+        self.stretches = _Stretches(window.panes, query.emit == "changes", wait)
         self.monitor = kind(replace(query, window=flat), algorithm, steps=self.stretches)
 
     def room_for(self, key: Ints, place: Ints, begins: Ints) -> bool:
@@ -266,27 +327,36 @@ class _Line:
         owner = stretches.owner(window)
         back = stretches.shift[owner] * panes.slide if len(owner) else owner
         end = ranked.window_end - back
-        start = end - panes.size
+        start = self.query.window.panes.starts((end - panes.offset) // panes.slide)
         if not self.counted:
             timed = isinstance(self.query.window, TimeWindow) and self.query.window.unit == "us"
             time = ranked.time
             if time is not None:
                 time = time - np.repeat(back, np.diff(ranked.offsets))
             whole = replace(ranked, window_start=start, window_end=end, time=time, timed=timed)
-            return RankedByKey(stretches.key[owner], whole)
+            if not stretches.endless or not len(owner):
+                return RankedByKey(stretches.key[owner], whole)
+            # on the line a key's rows leave behind its stretch; in truth they never do
+            there = window <= stretches.upto[owner]
+            return RankedByKey(stretches.key[owner][there], _only(whole, there))
         # on the line a key's windows slide on after its last arrival; in truth they stop there
         there = end <= stretches.newest[owner] + 1 if len(owner) else np.ones(0, np.bool_)
-        counts = np.diff(ranked.offsets)
-        rows: Bools = np.repeat(there, counts)
-        kept = Ranked(
-            window_start=np.maximum(start[there], 0),
-            window_end=end[there],
-            offsets=np.concatenate([[0], np.cumsum(counts[there])]),
-            score=ranked.score[rows],
-            id=ranked.id[rows],
-            ranks=None if ranked.ranks is None else ranked.ranks[rows],
-            previous_rank=None if ranked.previous_rank is None else ranked.previous_rank[rows],
-            exact=None if ranked.exact is None else ranked.exact[there],
-            accuracy=None if ranked.accuracy is None else ranked.accuracy[there],
+        counted = replace(
+            ranked, window_start=np.maximum(start, 0), window_end=end, time=None, timed=False
         )
-        return RankedByKey(stretches.key[owner][there], kept)
+        return RankedByKey(stretches.key[owner][there], _only(counted, there))
+
+
+def _only(ranked: Ranked, there: Bools) -> Ranked:
+    """Some of the windows."""
+    counts = np.diff(ranked.offsets)
+    rows: Bools = np.repeat(there, counts)
+    of_rows = ("score", "id", "time", "ranks", "previous_rank")
+    of_windows = ("window_start", "window_end", "exact", "accuracy")
+    columns = {
+        name: column[which]
+        for names, which in ((of_rows, rows), (of_windows, there))
+        for name in names
+        if (column := getattr(ranked, name)) is not None
+    }
+    return replace(ranked, offsets=np.append(0, np.cumsum(counts[there])), **columns)

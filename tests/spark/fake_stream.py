@@ -11,7 +11,7 @@ import itertools
 import math
 import random
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Row
 from pyspark.sql.types import LongType, StringType
@@ -19,7 +19,16 @@ from pyspark.sql.types import LongType, StringType
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.state.candidates import Candidates, CandidateSpec
 from skyband.spark.state.processor import WindowProcessor
-from tests.oracle import Answer, changes, ranks, time_windows
+from skyband.windows import KINDS
+from tests.oracle import (
+    FOREVER,
+    Answer,
+    all_time_windows,
+    changes,
+    cumulative_windows,
+    ranks,
+    time_windows,
+)
 from tests.spark.fake_handle import Store, check_layout, run_task
 
 STATE = CandidateSpec.name
@@ -31,9 +40,9 @@ DOMINATOR_COUNTS = 4  # where the state holds the dominator count of each candid
 class Stream:
     """A query, rows (key, score, at, id) as they arrive, and what happens to each batch.
 
-    Windows end at ``offset`` plus multiples of the slide. ``cuts`` are where batches begin.
-    ``idle``, ``restart`` and ``fail`` hold a choice per batch, in turn: wait until nothing is left
-    to do, begin with a new processor, try in vain first.
+    Windows end at ``offset`` plus multiples of the slide, and are of a ``kind``. ``cuts`` are where
+    batches begin. ``idle``, ``restart`` and ``fail`` hold a choice per batch, in turn: wait until
+    nothing is left to do, begin with a new processor, try in vain first.
     """
 
     size: int
@@ -51,6 +60,7 @@ class Stream:
     fail: list[int] = field(default_factory=lambda: [0])
     drain: bool = True
     seed: int = 0
+    kind: str = "time"
 
     @property
     def counted(self):
@@ -79,8 +89,37 @@ class Stream:
         return (SequenceAxis if self.counted else TimeAxis)("at", self.delay)
 
     @property
+    def window(self):
+        return KINDS[self.kind](self.size, self.slide, self.start_offset, "tick")
+
+    @property
     def grid(self):
-        return PaneGrid(self.size, self.slide, self.offset)
+        return PaneGrid.of(self.window)
+
+    def start(self, end):
+        """Where the window starts that ends here."""
+        if self.kind == "all_time":
+            return -FOREVER
+        if self.kind == "cumulative":
+            return end - 1 - (end - 1 - self.offset) % self.size
+        return end - self.size
+
+    def windows(self, scores, times, ids, until, before):
+        """What the oracle says of one key, up to a watermark; ``before`` the stream was drained."""
+        if self.kind == "cumulative":
+            shape = (self.size, self.slide, self.k, self.offset)
+            return cumulative_windows(scores, times, *shape, ids, until)
+        if self.kind == "all_time":
+            ranked = [at for score, at in zip(scores, times, strict=True) if ranks(score)]
+            if self.drain and ranked:
+                until = max(before, self.label(max(ranked)))
+            return all_time_windows(scores, times, self.slide, self.k, ids, until)
+        # a drained stream answers all windows of time, but of rows only those that are complete
+        if self.counted and self.drain:
+            until = max(before, max(times) + 1)
+        return time_windows(
+            scores, times, self.size, self.slide, self.k, self.start_offset, ids, until
+        )
 
     def spec(self, kind):
         return kind(
@@ -301,14 +340,11 @@ def check(stream, spec=WatchedSpec, processor=WindowProcessor):
     for key in {row[0] for row in admitted}:
         key_rows = [row[1:] for row in admitted if row[0] == key]
         scores, times, ids = zip(*key_rows, strict=True)
-        # a drained stream answers all windows of time, but of rows only those that are complete
-        until = max(before, max(times) + 1) if s.counted and s.drain else watermark
-        expected = time_windows(
-            scores, times, s.size, s.slide, s.k, offset=s.start_offset, ids=ids, until=until
-        )
+        expected = s.windows(scores, times, ids, watermark, before)
         expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.first_full_window]
         if s.changes:
-            reports = changes(expected, s.slide, until)
+            leave = max(before, max(times) + 1) if s.counted and s.drain else watermark
+            reports = changes(expected, s.slide, None if s.kind == "all_time" else leave)
             assert [report(row, s) for row in answers[key]] == reports
             scores_of = {id: score for score, _, id in key_rows}
             for row in answers[key]:
@@ -324,7 +360,8 @@ def check(stream, spec=WatchedSpec, processor=WindowProcessor):
 def answer(row, stream):
     """A whole ranking, as the oracle has it."""
     end = stream.offset + row["window"] * stream.slide
-    return Answer(end - stream.size, end, tuple(zip(row["scores"], row["kept_0"], strict=True)))
+    rows = tuple(zip(row["scores"], row["kept_0"], strict=True))
+    return Answer(stream.start(end), end, rows)
 
 
 def report(row, stream):
@@ -383,3 +420,12 @@ def any_stream(seed):
         drain=r.random() < 0.7,
         seed=seed,
     )
+
+
+def of_window_kind(stream, kind):
+    """The same rows in windows of another kind."""
+    slide = stream.slide
+    if kind == "all_time":
+        return replace(stream, size=slide << 20, offset=0, kind=kind)
+    size = slide * (stream.size // slide)
+    return replace(stream, size=size, offset=stream.offset * 3 % size, kind=kind)

@@ -8,7 +8,9 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import functions as F
 
+from skyband import all_time, cumulative, last
 from skyband.spark.axis import ArrivalAxis, PaneGrid, SequenceAxis, TickAxis, TimeAxis
+from skyband.windows import FOREVER
 
 AXES = [TimeAxis("at", 0), SequenceAxis("at", 0), TickAxis("at", 0), ArrivalAxis("at", 0)]
 
@@ -20,6 +22,28 @@ grids = st.integers(1, 10**13).flatmap(
         st.integers(-3 * slide, 3 * slide),
     )
 )
+
+
+kinds = st.tuples(st.integers(1, 10**12), st.integers(1, 50), st.integers(-99, 99)).flatmap(
+    lambda t: st.sampled_from(
+        [
+            cumulative(t[0] * t[1], every=t[0], offset=t[2] * t[0] // 7),
+            all_time(every=t[0]),
+            last(time=t[0] * t[1], slide=t[0]),
+        ]
+    )
+)
+
+
+@given(kinds, st.lists(st.integers(-(10**17), 10**17), min_size=1, max_size=30))
+def test_grids_lie_as_the_panes_of_the_local_engine(window, positions):
+    grid, panes = PaneGrid.of(window), window.panes
+    for position, pane in zip(positions, grid.pane(np.array(positions)).tolist(), strict=True):
+        first = panes.first_window(position)
+        assert (grid.step(pane), grid.last(pane)) == (first, panes.last_window(position))
+        assert grid.window_end(first) == panes.end(first)
+        assert grid.window_start(first) == panes.start(first) == panes.starts(np.array([first]))[0]
+        assert panes.start(first) <= position < panes.end(first)
 
 
 @given(grids, st.lists(st.integers(-(10**17), 10**17), min_size=1, max_size=30))
@@ -53,7 +77,12 @@ def test_only_a_drained_stream_has_ended(axis):
     st.lists(st.integers(-(10**15), 10**16), min_size=20, max_size=60),
 )
 @example(
-    [PaneGrid(25, 10, 3), PaneGrid(30, 10), PaneGrid(1, 1), PaneGrid(3_600_000_000, 60_000_000, 7)],
+    [
+        *(PaneGrid(25, 10, 3), PaneGrid(30, 10), PaneGrid(1, 1)),
+        PaneGrid(3_600_000_000, 60_000_000, 7),
+        PaneGrid.of(cumulative(30, every=10, offset=7)),
+        PaneGrid.of(all_time(every=10)),
+    ],
     list(range(-40, 40)),
 )
 def test_sql_and_python_agree(spark, all_grids, positions):
@@ -76,7 +105,8 @@ def test_sql_and_python_agree(spark, all_grids, positions):
         assert table[f"pane_{i}"] == grid.pane(array).tolist()
         assert table[f"again_{i}"] == table[f"label_{i}"] == table[f"end_{i}"]
         steps = [grid.step(pane) for pane in table[f"pane_{i}"]]
-        assert table[f"start_{i}"] == [grid.window_start(step) for step in steps]
+        starts = [grid.window_start(step) for step in steps]
+        assert table[f"start_{i}"] == [None if start == -FOREVER else start for start in starts]
         assert table[f"end_{i}"] == [grid.window_end(step) for step in steps]
 
 

@@ -1,5 +1,5 @@
 """CONTRIBUTING, followed: a sixth family is one folder and one line, a sink one entry of a table,
-a window kind one axis; each is planned, run, kept and requested like the others."""
+what places rows one axis; each is planned, run, kept and requested like the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from skyband import TopK, Workload, last
 from skyband.cli.output.live_view import progress_lines
 from skyband.spark import (
     claim,
-    drain,
     families,
     top_k,
     top_k_dominating,
@@ -24,16 +23,12 @@ from skyband.spark import (
     top_k_workload,
 )
 from skyband.spark import plan as plans
-from skyband.spark.axis import GRIDS, PaneGrid, TimeAxis
+from skyband.spark.axis import TimeAxis
 from skyband.spark.families import family_of
-from skyband.spark.families.top_k import TopKOptions
 from skyband.spark.jobs import sinks
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run
 from skyband.spark.pipeline import answer
-from skyband.spark.state.candidates import CandidatePane, Candidates
-from skyband.windows import TimeWindow
-from tests.spark import samples
 from tests.spark.smallest.plan import FAMILY, SmallestOptions
 
 OPTIONS = {"k": 2, "smallest": "price", "time": "ts", "window": "10 seconds", "slide": "5 seconds"}
@@ -179,72 +174,6 @@ def test_rows_placed_in_another_way_are_one_axis(spark, monkeypatch):
         inside = [n for n in range(20) if end - 7 <= n < end]
         assert id == max(inside, key=lambda n: (n % 5, n))
     assert sorted(rows) == list(range(1, 27))
-
-
-@dataclass(frozen=True)
-class Today(TimeWindow):
-    """What a day has held so far, every slide; a day is ``size`` long."""
-
-
-@dataclass(frozen=True)
-class TodayGrid(PaneGrid):
-    """All rows of a day live until it ends."""
-
-    def last(self, pane):
-        windows = self.size // self.slide
-        return -(-(pane >> 1) // windows) * windows
-
-    def window_start_sql(self, window):
-        before = F.pmod(window - 1, F.lit(self.size // self.slide)) + 1
-        return self.window_end_sql(window) - before * F.lit(self.slide)
-
-
-@pytest.fixture
-def today(monkeypatch):
-    """Days of twenty seconds, asked every five."""
-    monkeypatch.setitem(GRIDS, Today, TodayGrid)
-    window = Today(20_000_000, 5_000_000)
-    monkeypatch.setattr(TopKOptions, "parsed_window", lambda options: window)
-
-
-@pytest.mark.usefixtures("today")
-@pytest.mark.parametrize("streaming", [False, True])
-def test_a_window_kind_is_one_grid(spark, trades, tmp_path, streaming):
-    rows, marks = trades, str(tmp_path / "marks")
-    if streaming:
-        source = str(tmp_path / "in")
-        trades.repartition(3).write.parquet(source)
-        reader = spark.readStream.schema(trades.schema).option("maxFilesPerTrigger", 1)
-        rows = reader.parquet(source)
-    query = {"k": 2, "by": "price", "time": "ts", "window": "today", "delay": "1 day"}
-    leaders = top_k(rows, drain=marks if streaming else None, **query)
-    assert leaders.schema["rank"].metadata["skyband"]["window_kind"] == "Today"
-    if streaming:
-        samples.run(leaders, tmp_path)
-        drain(spark, marks)
-        samples.run(leaders, tmp_path)
-        leaders = spark.read.parquet(str(tmp_path / "out"))
-    answers = {}
-    for row in leaders.orderBy("window", "rank").collect():
-        bounds = int(row.window.start.timestamp()), int(row.window.end.timestamp())
-        answers.setdefault(bounds, []).append((int(row.score), int(row.ts.timestamp())))
-    expected = {}
-    for end in range(5, 101, 5):
-        start = (end - 1) // 20 * 20
-        inside = [(price, at) for at, price in rows_of(trades) if start <= at < end]
-        expected[start, end] = sorted(inside, reverse=True)[:2]
-    assert answers == expected
-
-
-@pytest.mark.usefixtures("today")
-def test_a_window_kind_keeps_no_more_than_k_rows():
-    """All rows of a day live equally long, so k of them are enough."""
-    candidates = Candidates(2, PaneGrid.of(Today(20, 5)), 0)
-    for step in range(1, 5):
-        list(candidates.answer_before(step))
-        candidates.insert(CandidatePane(2 * step, [9.0 - step, 5.0, 4.0][:2], []))
-        candidates.check_invariants()
-        assert len(candidates) == 2
 
 
 def test_families_know_their_descriptions(spark, trades):

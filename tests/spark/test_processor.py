@@ -18,7 +18,16 @@ from skyband.errors import SnapshotError
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import WindowProcessor
 from tests.spark.fake_handle import FakeHandle, Store, run_task
-from tests.spark.fake_stream import STATE, Stream, Watched, WatchedSpec, any_stream, check, play
+from tests.spark.fake_stream import (
+    STATE,
+    Stream,
+    Watched,
+    WatchedSpec,
+    any_stream,
+    check,
+    of_window_kind,
+    play,
+)
 
 BLOCK = 1000
 
@@ -47,6 +56,31 @@ def test_whole_numbers_are_ranked_exactly(block):
         stream = any_stream(seed)
         rows = [(key, whole(score), at, id) for key, score, at, id in stream.rows]
         check(replace(stream, rows=rows), partial(WatchedSpec, score=LongType()))
+
+
+@pytest.mark.parametrize("kind", ["cumulative", "all_time"])
+@pytest.mark.parametrize("block", range(3))
+def test_any_stream_in_windows_whose_rows_leave_together(block, kind):
+    """State holds k rows at most, and the same rules hold for it and its timers."""
+
+    class Few(Watched):
+        def check_invariants(self):
+            super().check_invariants()
+            ends = self.lifetimes.last(self.rows.pane)
+            assert all((ends == end).sum() <= self.k for end in ends)
+
+    class FewSpec(WatchedSpec):
+        kind = Few
+
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        stream = any_stream(seed)
+        if stream.counted:
+            continue
+        try:
+            check(of_window_kind(stream, kind), FewSpec)
+        except BaseException as error:
+            error.add_note(f"{of_window_kind(stream, kind)}")
+            raise
 
 
 @st.composite

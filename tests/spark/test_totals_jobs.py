@@ -96,10 +96,10 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
     assert ran.code == 0, ran.err
     counts: dict[tuple[int, Any], float] = {}
     for row in rows:
-        end = row["ts"] // (10 * SECOND) * 10 * SECOND + 10 * SECOND
-        while end <= row["ts"] + 25 * SECOND:
+        end = row["ts"] // (10 * SECOND) * 10 * SECOND + 25 * SECOND  # of the last that holds it
+        while end > row["ts"]:
             counts[end, row["sector"]] = counts.get((end, row["sector"]), 0.0) + 1
-            end += 10 * SECOND
+            end -= 10 * SECOND
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
     assert {(samples.position(r.window.end), r.sector): r.score for r in leaders} == counts
 

@@ -31,11 +31,16 @@ from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shards import best, changed
 from skyband.totals.query import BYS, TopKTotals
-from skyband.windows import TimeWindow
 from tests.oracle import changes, ranks
-from tests.oracle_totals import time_totals, total
+from tests.oracle_totals import total, totals_in
 from tests.spark.fake_handle import Store, run_task
-from tests.spark.fake_stream import Aggregation, any_stream, play_batches, report
+from tests.spark.fake_stream import (
+    Aggregation,
+    any_stream,
+    of_window_kind,
+    play_batches,
+    report,
+)
 
 SHARDS = 2
 ACCUMULATOR = {
@@ -60,12 +65,11 @@ def place_of(key):
 
 def spec_of(s, by, whole, shards):
     types = (LongType(),) if whole else (IntegerType(), StringType())
-    window = TimeWindow(s.size, s.slide, s.start_offset, "tick")
     return TotalsSpec(
         ("shard",),
         s.axis,
         s.grid,
-        TopKTotals(s.k, by, window, "changes" if s.changes and shards == 1 else "all"),
+        TopKTotals(s.k, by, s.window, "changes" if s.changes and shards == 1 else "all"),
         PartialSums(ACCUMULATOR[by], by, types),
         DoubleType(),
         shards > 1,
@@ -112,21 +116,15 @@ class BlockAggregation(Aggregation):
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 
-def expected_answers(s, admitted, by, whole, until):
+def expected_answers(s, admitted, by, whole, until, before):
     """The oracle's windows up to a moment; keys by their place in the order of keys."""
     keys = sorted({key_of(row[3], whole) for row in admitted}, key=place_of)
     number = {key: at for at, key in enumerate(keys)}
-    windows = time_totals(
-        [number[key_of(row[3], whole)] for row in admitted],
-        [math.nan if row[1] is None else row[1] for row in admitted],
-        [row[2] for row in admitted],
-        s.size,
-        s.slide,
-        by,
-        s.k,
-        s.start_offset,
-    )
-    return [window for window in windows if window.end <= until], keys
+    key_numbers = [number[key_of(row[3], whole)] for row in admitted]
+    values = [math.nan if row[1] is None else row[1] for row in admitted]
+    times, ids = [row[2] for row in admitted], [row[3] for row in admitted]
+    windows = s.windows(values, times, ids, until, before)
+    return totals_in(windows, key_numbers, values, times, by, s.k), keys
 
 
 def with_other_values(stream):
@@ -136,14 +134,19 @@ def with_other_values(stream):
 
 
 @pytest.mark.parametrize("by", BYS)
-def test_shards_answer_any_stream_exactly(by, monkeypatch):
+@pytest.mark.parametrize("kind", ["time", "cumulative", "all_time"])
+def test_shards_answer_any_stream_exactly(by, kind, monkeypatch):
     for seed in range(200):
         s = any_stream(seed)
         if s.counted:
             continue
+        if kind != "time":
+            s = of_window_kind(s, kind)
+            monkeypatch.setattr(state, "_MANY_PANES", seed % 3 + 1)
         chance = random.Random(seed)
         s.fail = [chance.choice([0, 1, 3, 1000]) for _ in range(3)]  # also at their very end
-        whole, shards = seed % 3 == 0, 1 if s.changes and seed % 5 == 0 else SHARDS
+        alone = kind == "all_time" or (s.changes and seed % 5 == 0)
+        whole, shards = seed % 3 == 0, 1 if alone else SHARDS
         spec = spec_of(s, by, whole, shards)
         aggregation, answers = BlockAggregation(s, spec, whole), []
         workers = [EngineCache(), EngineCache(1 << 15)]
@@ -168,8 +171,8 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
         if seed % 4 == 0:
             earlier = BlockAggregation(with_other_values(s), spec, whole)
             play_batches(earlier.stream, earlier, new_processor, spec.output, lambda new: None)
-        watermark, _ = play_batches(s, aggregation, new_processor, spec.output, gathered)
-        expected, keys = expected_answers(s, aggregation.admitted, by, whole, watermark)
+        marks = play_batches(s, aggregation, new_processor, spec.output, gathered)
+        expected, keys = expected_answers(s, aggregation.admitted, by, whole, *marks)
         number = {key: at for at, key in enumerate(keys)}
         if s.changes:
             results = []
@@ -180,7 +183,8 @@ def test_shards_answer_any_stream_exactly(by, monkeypatch):
                     window=window, scores=scores, ranks=rank, previous=previous, kept_0=key_numbers
                 )
                 results.append(report(row, s))
-            assert results == changes(expected, s.slide, watermark), f"any_stream({seed})"
+            until = None if kind == "all_time" else marks[0]
+            assert results == changes(expected, s.slide, until), f"any_stream({seed})"
             continue
         results = [
             (s.offset + window * s.slide, scores, list(zip(*ids, strict=True)))

@@ -17,9 +17,9 @@ from skyband.errors import SnapshotError
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.families.workload import state
 from skyband.spark.families.workload.boundaries import Boundaries, Era, label_and_pane, step_of
+from skyband.spark.families.workload.last_rankings import WorkerQuery
 from skyband.spark.families.workload.restart import EarlierRuns, plain_query
 from skyband.spark.families.workload.state import WorkloadSpec
-from skyband.spark.families.workload.told import WorkerQuery
 from skyband.spark.state.processor import WindowProcessor
 from skyband.windows import CountWindow, TimeWindow
 from tests import oracle

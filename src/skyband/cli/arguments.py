@@ -83,6 +83,22 @@ Slide = Annotated[
 Offset = Annotated[
     str | None, of_query("--offset", "DURATION", "Shift the starts of time windows.")
 ]
+Cumulative = Annotated[
+    str | None,
+    of_query(
+        "--cumulative",
+        "DURATION",
+        "What a period has held so far, such as '1 day', at every step; instead of --window.",
+    ),
+]
+AllTime = Annotated[
+    bool,
+    flag("--all-time", "All that came so far, at every step; no --window.", rich_help_panel=QUERY),
+]
+Every = Annotated[
+    str | None,
+    of_query("--every", "DURATION", "The steps of --cumulative, which divide it, or --all-time."),
+]
 Full = Annotated[
     bool, flag("--full", "Answer count windows only once they are full.", rich_help_panel=QUERY)
 ]

@@ -10,7 +10,15 @@ from typing import Any
 
 from skyband.errors import QueryError
 from skyband.query import Emit
-from skyband.windows import CountWindow, TimeWindow, Window, last, require_answerable
+from skyband.windows import (
+    CountWindow,
+    TimeWindow,
+    Window,
+    all_time,
+    cumulative,
+    last,
+    require_answerable,
+)
 
 _WHOLE = re.compile(r"[+-]?\d+(_\d+)*")
 _POWER = re.compile(r"(\d+)(?:\.(\d+))?[eE]\+?(\d{1,2})")
@@ -89,6 +97,8 @@ def window_of(given: Mapping[str, Any]) -> Window:
     """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``."""
     names = ("last", "time", "window", "slide", "offset", "full")
     count, time, length, slide, offset, full = (given[name] for name in names)
+    if any(given.get(name) for name in ("cumulative", "all_time", "every")):
+        return _window_so_far(given)
     ways = "--last 1000 --slide 100, or --time ts --window '1 hour' --slide '1 minute'"
     if count is not None and (length is not None or time is not None):
         other = "--window" if length is not None else "--time"
@@ -120,6 +130,39 @@ def window_of(given: Mapping[str, Any]) -> Window:
         raise QueryError(error.found, error.expected, fix) from None
 
 
+def _window_so_far(given: Mapping[str, Any]) -> TimeWindow:
+    """A window from ``--cumulative`` or ``--all-time``, with ``--time`` and ``--every``."""
+    period, every, offset = given["cumulative"], given["every"], given["offset"]
+    ways = "write --cumulative '1 day' --every '1 minute', or --all-time --every '1 minute'"
+    kind = "--cumulative" if period is not None else "--all-time"
+    if (period is None) != given["all_time"]:
+        both = "both --cumulative and --all-time were given"
+        raise QueryError(
+            "--every alone" if period is None else both, "one of --cumulative, --all-time", ways
+        )
+    for name in ("last", "window", "slide", "full", *(["offset"] if period is None else [])):
+        if given[name]:
+            raise QueryError(f"--{name} with {kind}", f"{kind} and --every", f"leave --{name} out")
+    if every is None or given["time"] is None:
+        missing = "--every" if every is None else "--time"
+        raise QueryError(f"{kind} without {missing}", "both", f"add --time ts; {ways}")
+    try:
+        if period is None:
+            return all_time(every=_amount(every, "--every"))
+        return cumulative(
+            _amount(period, "--cumulative"),
+            every=_amount(every, "--every"),
+            offset=0 if offset is None else _amount(offset, "--offset", least=None),
+        )
+    except QueryError as error:
+        fix = (
+            ways
+            if "write cumulative(" in error.fix or "write all_time(" in error.fix
+            else error.fix
+        )
+        raise QueryError(error.found, error.expected, fix) from None
+
+
 def _count_window(count: str, slide: str | None, offset: str | None, full: bool) -> CountWindow:
     if offset is not None:
         raise QueryError(
@@ -142,16 +185,18 @@ def require_unit(window: Window, integers: bool, time: str) -> None:
     """Refuse durations over a column of whole numbers, and plain numbers over timestamps."""
     if not isinstance(window, TimeWindow):
         return
+    option = {"cumulative": "--cumulative", "all_time": "--every"}.get(window.kind, "--window")
+    length = window.slide if window.kind == "all_time" else window.size
     if integers and window.unit == "us":
         raise QueryError(
-            f"--window is a duration but --time {time} is whole numbers",
+            f"{option} is a duration but --time {time} is whole numbers",
             "a window in the column's own unit",
-            "write --window 3600, or turn the column into timestamps: "
+            f"write {option} 3600, or turn the column into timestamps: "
             f"--time {quote(f'to_timestamp({time})')} if it counts seconds",
         )
     if not integers and window.unit == "tick":
         raise QueryError(
-            f"--window is {window.size} but --time {time} is timestamps",
+            f"{option} is {length} but --time {time} is timestamps",
             "a duration",
-            f"write --window '{window.size} seconds'",
+            f"write {option} '{length} seconds'",
         )

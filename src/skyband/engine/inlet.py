@@ -37,8 +37,7 @@ class Inlet:
         self.watermark = Watermark(
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
-        panes = Panes(window.size, window.slide, window.end_offset)
-        self.waiting = Waiting(panes, pruned_to, ties)
+        self.waiting = Waiting(window.panes, pruned_to, ties)
 
     def begin_at(self, arrived: int) -> None:
         """Begin as if so many rows had arrived."""

@@ -20,10 +20,9 @@ from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, describe, dump, join, load, part, require_same
 from skyband.engine.steps import Steps, TimeSteps, count_steps
-from skyband.engine.watermark import FOREVER
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Ints
-from skyband.windows import CountWindow, TimeWindow
+from skyband.windows import FOREVER, CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     from typing import Self
@@ -88,9 +87,10 @@ class BaseMonitor(ABC, Generic[Q]):
         query, window = self.query, self.query.window
         return Setting(
             k=min(query.k, window.size) if self._counted else query.k,
-            size=window.size,
+            size=window.slide if self._panes.together else window.size,
             slide=window.slide,
             counted=self._counted,
+            together=self._panes.together,
             changes=query.emit == "changes" and self.family.changes == "kernel",
             options=self._options,
         )
@@ -180,7 +180,8 @@ class BaseMonitor(ABC, Generic[Q]):
     def _close(self, until: int | None) -> Ranked:
         """Advance the watermark and answer the windows that end at or before it."""
         inlet, panes = self._inlet, self._panes
-        closed = panes.first_window(inlet.watermark.move(until)) - 1
+        at = inlet.watermark.move(until)
+        closed = panes.first_window(panes.until(inlet.waiting.newest) if at == FOREVER else at) - 1
         if self._steps.done is not None and closed <= self._steps.done:
             inlet.waiting.settle()
             return self._nothing()
@@ -190,6 +191,14 @@ class BaseMonitor(ABC, Generic[Q]):
         steps = self._steps.cut(rows.time, closed)
         self._before(rows, steps)
         return self._feed(rows, steps)
+
+    def pass_over(self, until: int) -> None:
+        """Answer no window that ends at or before a time: who asked has its answer already.
+
+        Before the first row of a time window; rows from before that time count all the same.
+        """
+        closed = self._panes.first_window(until) - 1
+        self._steps.done = closed if self._steps.done is None else max(closed, self._steps.done)
 
     def _nothing(self) -> Ranked:
         """No window at all, with the columns that windows have."""
@@ -208,7 +217,7 @@ class BaseMonitor(ABC, Generic[Q]):
         """Hand rows in sequence to the algorithm and give its answers ids and times."""
         if self._ids is not None and rows.id is not None:
             self._ids.admit(rows)
-        answers = self._algorithm.push(rows, steps)
+        answers = self._algorithm.push(rows, self._kernel_steps(steps))
         ranked = self._ranked(answers, steps)
         if self._ids is not None:
             dense = self._algorithm.keeps_window and self._changes is None
@@ -216,6 +225,10 @@ class BaseMonitor(ABC, Generic[Q]):
                 self._first_reportable(steps) if dense else 0, None if dense else self.kept
             )
         return ranked
+
+    def _kernel_steps(self, steps: Steps) -> Steps:
+        """Steps as the algorithm sees them."""
+        return steps
 
     def _first_reportable(self, steps: Steps) -> int:
         """The oldest object that an algorithm that keeps the window may report from now on."""
@@ -232,10 +245,7 @@ class BaseMonitor(ABC, Generic[Q]):
         window = steps.window[steps.emit]
         offsets = np.zeros(len(window) + 1, np.int64)
         offsets[1:] = answers.upto[steps.emit]
-        end = window * panes.slide
-        if panes.offset:
-            end += panes.offset
-        start = end - panes.size
+        start, end = panes.starts(window), panes.ends(window)
         if self._counted and len(start) and start[0] < 0:
             np.maximum(start, 0, out=start)
         ids, times = (seq, None) if self._ids is None else self._ids.lookup(seq)

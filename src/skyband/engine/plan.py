@@ -22,13 +22,15 @@ class Plan:
 class Setting:
     """What an algorithm needs to know of a query: numbers only.
 
-    ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise.
+    ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise. Where
+    rows leave ``together``, they live as those of windows that do not overlap: a slide.
     """
 
     k: int
     size: int
     slide: int
     counted: bool
+    together: bool = False
     changes: bool = False
     weights: tuple[float, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

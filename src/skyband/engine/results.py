@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skyband.engine.whole_numbers import numbers_of
 from skyband.order import Bools, Floats, Ints, Scores
-from skyband.windows import TimeWindow, Window
+from skyband.windows import FOREVER, TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,7 +47,8 @@ class RankedWindow:
             f"{rank}. {score if is_whole else format(score, 'g')} (id {id})"
             for rank, score, id in zip(self.rank, self.score, self.id, strict=True)
         )
-        return f"[{self.start}, {self.end}) {rows}"
+        start = f"[{self.start}" if self.start > -FOREVER else "(-forever"
+        return f"{start}, {self.end}) {rows}"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Ranked:
 
     ``offsets`` has one entry more than there are windows: rows ``offsets[i]:offsets[i + 1]``
     belong to window ``i``. ``timed`` says that bounds and times are microseconds since the epoch.
+    A window of all time starts at ``-2**62``, which Arrow gets as NULL.
     ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the
     answer is exact and which share of it is expected to be right. ``score`` holds whole numbers
     if the query ranks such.
@@ -130,7 +132,7 @@ class Ranked:
 
         def moment(values: Ints) -> Any:
             kind = pa.timestamp("us", tz="UTC") if self.timed else pa.int64()
-            return pa.array(values).cast(kind)
+            return pa.array(values, mask=values == -FOREVER).cast(kind)
 
         columns: dict[str, Any] = {
             "window_start": moment(self._per_row(self.window_start)),

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.errors import SnapshotError
-from skyband.windows import CountWindow, TimeWindow, Window
+from skyband.windows import KINDS, TimeWindow, Window
 
 MAGIC = b"SKYBAND\x00"
 VERSION = 3
@@ -97,8 +97,7 @@ def part(name: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]
 def describe(query: Any) -> dict[str, Any]:
     """A query as plain JSON values; the offset of a time window is that of its ends."""
     window = query.window
-    kind = "count" if isinstance(window, CountWindow) else "time"
-    described: dict[str, Any] = dataclasses.asdict(query) | {"kind": kind}
+    described: dict[str, Any] = dataclasses.asdict(query) | {"kind": window.kind}
     if isinstance(window, TimeWindow):
         described["window"]["offset"] = window.end_offset
     return dict(json.loads(json.dumps(described)))
@@ -107,10 +106,9 @@ def describe(query: Any) -> dict[str, Any]:
 def window_of(described: Mapping[str, Any]) -> Window:
     """The window of a query that :func:`describe` described."""
     window = dict(described["window"])
-    if described["kind"] == "count":
-        return CountWindow(**window)
-    window["offset"] -= window["size"] % window["slide"]
-    return TimeWindow(**window)
+    if described["kind"] == "time":
+        window["offset"] -= window["size"] % window["slide"]
+    return KINDS[described["kind"]](**window)
 
 
 def require_same(described: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:

@@ -118,7 +118,7 @@ class TimeSteps:
         panes = self.panes
         life, life_begins = self._lives(times)
         window = self._windows(times, closed)
-        ends = panes.offset + window * panes.slide
+        ends = panes.ends(window)
         rest = panes.size % panes.slide
         stop = np.searchsorted(times, ends, side="left").astype(np.int64)
         split = np.searchsorted(times, ends - rest, side="left").astype(np.int64) if rest else stop
@@ -151,13 +151,15 @@ class TimeSteps:
             begins = np.flatnonzero(np.append(True, life[1:] != life[:-1]))
             return life[begins], begins
         life = np.arange(oldest, newest + 1, dtype=np.int64)
-        bounds = np.searchsorted(times, panes.offset + life * panes.slide - panes.size)
+        bounds = np.searchsorted(times, panes.starts(life))
         inhabited = np.append(bounds[1:], len(times)) > bounds
         return life[inhabited], bounds[inhabited]
 
     def _windows(self, times: Ints, closed: int) -> Ints:
         """The windows up to ``closed`` in which anything is alive."""
         begin, final = self._entries(times)
+        if self.done is not None:
+            begin = np.maximum(begin, self.done + 1)
         if self.alive_until is not None and self.done is not None:
             begin = np.concatenate([np.array([self.done + 1], dtype=np.int64), begin])
             final = np.concatenate([np.array([self.alive_until], dtype=np.int64), final])
@@ -183,7 +185,7 @@ class TimeSteps:
         if 4 * (newest - oldest) > len(times):
             return panes.first_windows(times), panes.last_windows(times)
         entered = np.arange(oldest, newest + 1, dtype=np.int64)
-        stops = np.searchsorted(times, panes.offset + entered * panes.slide)
+        stops = np.searchsorted(times, panes.ends(entered))
         inhabited = stops > np.append(0, stops[:-1])
         return entered[inhabited], panes.last_windows(times[stops[inhabited] - 1])
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from skyband.engine.pruning import best_of_panes
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved
-from skyband.engine.watermark import FOREVER
 from skyband.order import Bools, Ints, sequence
-from skyband.windows import Panes
+from skyband.windows import FOREVER, Panes
 
 _MANY = 65_536  # waiting rows from which on pruning pays
 
@@ -55,6 +54,12 @@ class Waiting:
 
     def __len__(self) -> int:
         return sum(part.size for part in self._parts)
+
+    @property
+    def newest(self) -> int:
+        """The newest time that waits. O(rows)."""
+        times = (part.time for part in self._parts)
+        return max((int(time.max()) for time in times if time is not None), default=-FOREVER)
 
     def add(self, rows: Rows, ordered: bool) -> None:
         """Take in rows; ``ordered`` says that their times do not fall.

@@ -12,9 +12,7 @@ from skyband.durations import microseconds
 from skyband.engine.snapshot import Saved
 from skyband.errors import QueryError
 from skyband.order import Bools, Ints
-from skyband.windows import TimeWindow
-
-FOREVER = 1 << 62
+from skyband.windows import FOREVER, TimeWindow
 
 
 class Watermark:

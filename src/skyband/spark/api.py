@@ -58,7 +58,8 @@ def top_k(
       ``window, slide``    durations (with ``time``), or numbers of rows; or ``window`` alone, as
                            :func:`skyband.last` says it: ``last(time=100, slide=10)`` is in the
                            unit of a ``time`` of whole numbers, and so are its ``offset`` and
-                           ``delay``
+                           ``delay``; ``cumulative("1 day", every="1 minute")`` for each day so
+                           far, ``all_time(every="1 minute")`` for all that came
       ``time``             when a row happened: a timestamp, a date, which is its midnight in UTC,
                            or a whole number; rows of equal score rank the newer first; on a
                            stream rows from before 1970, or below 0, are late

@@ -21,7 +21,9 @@ from skyband.order import Bools, Ints
 from skyband.spark.columns import quoted
 from skyband.windows import (
     MOST_WINDOWS,
+    AllTimeWindow,
     CountWindow,
+    CumulativeWindow,
     TimeWindow,
     Window,
     require_few_windows,
@@ -71,6 +73,15 @@ class PaneLifetimes:
         """The last window that holds the rows of a pane (or of each of many)."""
         return (pane >> 1) - 1 + self.size // self.slide + (pane & 1)
 
+    @property
+    def together(self) -> bool:
+        """Whether rows of several panes leave together."""
+        return False
+
+    def last_at_end(self, pane: int) -> int:
+        """The last window that is answered if the input ends with this pane."""
+        return FOREVER
+
     def require_few_windows(self, panes: Sequence[int], due: int, upto: int) -> None:
         """Refuse ascending panes whose rows are in too many windows, from ``due`` to ``upto``.
 
@@ -83,7 +94,7 @@ class PaneLifetimes:
             return
         numbers = np.array(panes, np.int64)
         begin = np.maximum(numbers >> 1, due)
-        last = np.minimum(self.last(numbers), upto)
+        last = np.minimum(np.broadcast_to(self.last(numbers), numbers.shape), upto)
         begin[1:] = np.maximum(begin[1:], last[:-1] + 1)
         require_few_windows(int(np.maximum(last - begin + 1, 0).sum()))
 
@@ -173,7 +184,68 @@ class PaneGrid(PaneLifetimes):
         return F.pmod(position - F.lit(self.offset), F.lit(self.slide))
 
 
-GRIDS: dict[type, type[PaneGrid]] = {CountWindow: PaneGrid, TimeWindow: PaneGrid}
+@dataclass(frozen=True)
+class CumulativeGrid(PaneGrid):
+    """Windows that hold a period so far: its rows live until it ends."""
+
+    @property
+    def _period(self) -> int:
+        return self.size // self.slide
+
+    @property
+    def together(self) -> bool:
+        """Those of a period do."""
+        return True
+
+    def last(self, pane: Any) -> Any:
+        """The last window of the period of a pane (or of each of many)."""
+        return -(-(pane >> 1) // self._period) * self._period
+
+    def window_start(self, window: int) -> int:
+        """Where the window's period starts."""
+        return self.window_end((window - 1) // self._period * self._period)
+
+    def window_start_sql(self, window: Column) -> Column:
+        """The same in SQL."""
+        before = window - F.lit(1) - F.pmod(window - F.lit(1), F.lit(self._period))
+        return self.window_end_sql(before)
+
+
+@dataclass(frozen=True)
+class AllTimeGrid(PaneGrid):
+    """Windows that hold everything before their end: no row ever leaves.
+
+    They go on with the watermark; where the input ends they end with it, not at the end of time.
+    """
+
+    @property
+    def together(self) -> bool:
+        """None ever leaves."""
+        return True
+
+    def last(self, pane: Any) -> Any:
+        """A window that never comes."""
+        return pane * 0 + FOREVER
+
+    def last_at_end(self, pane: int) -> int:
+        """The first window that holds the pane."""
+        return self.step(pane)
+
+    def window_start(self, window: int) -> int:
+        """Before everything."""
+        return -FOREVER
+
+    def window_start_sql(self, window: Column) -> Column:
+        """The same in SQL: no moment."""
+        return F.lit(None).cast("bigint")
+
+
+GRIDS: dict[type, type[PaneGrid]] = {
+    CountWindow: PaneGrid,
+    TimeWindow: PaneGrid,
+    CumulativeWindow: CumulativeGrid,
+    AllTimeWindow: AllTimeGrid,
+}
 """How the windows of each kind lie on an axis."""
 
 

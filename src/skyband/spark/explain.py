@@ -91,7 +91,8 @@ def state_line(base: BasePlan, metrics: Mapping[str, Any]) -> tuple[str, str]:
 
 def panes_of(plan: WindowPlan) -> Panes:
     """The panes of a query's windows."""
-    return Panes(plan.query.window.size, plan.query.window.slide)
+    panes: Panes = plan.query.window.panes
+    return panes
 
 
 def open_steps(base: BasePlan, step: int) -> int:

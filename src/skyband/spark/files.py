@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,7 +24,7 @@ from skyband.errors import SkybandError
 from skyband.spark.axis import PaneGrid
 from skyband.spark.plan import MOST
 from skyband.spark.sessions import FAILURES, log_file, refusal, session, spark_message
-from skyband.windows import CountWindow, Window
+from skyband.windows import CountWindow, Window, over_ticks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -236,12 +236,11 @@ def _by_shards(rows: DataFrame, ranking: FileRanking) -> DataFrame:
         )
         end = F.col("window.end")
     else:
+        over = over_ticks(window.size, window.slide) if isinstance(window, CountWindow) else window
         best = ranking.best(
             rows.withColumn("at", F.timestamp_micros("place")),
             time="at",
-            window=f"{window.size} microseconds",
-            slide=f"{window.slide} microseconds",
-            offset=f"{window.end_offset - window.size % window.slide} microseconds",
+            window=replace(over, unit="us"),
             skew=None,
         )
         end = F.unix_micros("window.end")
@@ -309,7 +308,8 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
     end, rank = nonnull_array(batch, "end"), nonnull_array(batch, "rank")
     order = np.lexsort((rank, end))
     ends, first = np.unique(end[order], return_index=True)
-    start = ends - window.size
+    panes = window.panes
+    start = panes.starts((ends - panes.offset) // panes.slide)
     yield (
         np.zeros(len(ends), np.int64),
         Ranked(

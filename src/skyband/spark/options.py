@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
@@ -14,7 +15,15 @@ from skyband.durations import Duration, microseconds
 from skyband.errors import QueryError
 from skyband.expressions import NamedExpression
 from skyband.spark.columns import Names
-from skyband.windows import CountWindow, TimeWindow, Window, last, require_answerable
+from skyband.windows import (
+    CountWindow,
+    TimeWindow,
+    Window,
+    all_time,
+    cumulative,
+    last,
+    require_answerable,
+)
 
 MOST_SHARDS = 64
 USUAL_SHARDS = 16
@@ -103,26 +112,36 @@ class WindowOptions(CommonOptions):
 
     def parsed_window(self) -> Window:
         """The windows that are asked for."""
-        if isinstance(self.window, (CountWindow, TimeWindow)):
-            for name in ("slide", "offset", "full"):
-                if getattr(self, name):
-                    raise QueryError(
-                        f"{name} is {getattr(self, name)!r} beside window=last(...)",
-                        f"{name} inside of it",
-                        f"write window=last(..., {name}={getattr(self, name)!r})",
-                    )
-            return self.window
+        if isinstance(self.window, (CountWindow, TimeWindow, Mapping)):
+            return self._described_window()
         counted = isinstance(self.window, int) and not isinstance(self.window, bool)
         if not counted and not isinstance(self.window, (str, timedelta)):
             raise QueryError(
                 f"window is {self.window!r}",
-                "a duration such as '1 hour', or a number of rows",
+                "a duration such as '1 hour', a number of rows, or a window",
                 "write window='1 hour', slide='1 minute'",
             )
         size = {"count": self.window} if counted else {"time": self.window}
         window = last(**size, slide=self.slide, offset=self.offset or 0, full=self.full)
         require_answerable(window)
         return window
+
+    def _described_window(self) -> Window:
+        """A window that says all of itself; job files write ``{cumulative: 1 day, every: ...}``."""
+        beside = {"slide": self.slide, "offset": self.offset, "full": self.full or None}
+        for name, value in beside.items():
+            if value is not None:
+                raise QueryError(
+                    f"{name} is {value!r} beside window={self.window!s}",
+                    "a window that says all of itself",
+                    f"leave {name} out",
+                )
+        window = self.window
+        if isinstance(window, Mapping):
+            window = _window_of_fields(window)
+        parsed: Window = window
+        require_answerable(parsed)
+        return parsed
 
     def check_window(self, window: Window) -> None:
         """Refuse windows that the family cannot answer on a stream of rows in any order."""
@@ -150,6 +169,21 @@ class WindowOptions(CommonOptions):
                 "windows of time for each key, or windows over a sequence of all rows",
                 "leave partition_by out, or write time='ts', window='1 hour'",
             )
+
+
+def _window_of_fields(fields: Mapping[str, Any]) -> Window:
+    """The window of a job file: ``{cumulative: 1 day, every: 1 minute}``, or of all time."""
+    rest = dict(fields)
+    period, always = rest.pop("cumulative", None), rest.pop("all_time", None)
+    known = {"every", "offset"} if always is None else {"every"}
+    if (period is None) == (always is None) or always is False or not {"every"} <= {*rest} <= known:
+        words = ", ".join(f"{name}: {value}" for name, value in fields.items())
+        raise QueryError(
+            f"window is {{{words}}}".replace("True", "true").replace("False", "false"),
+            "{cumulative: 1 day, every: 1 minute} with or without offset, or "
+            "{all_time: true, every: 1 minute}",
+        )
+    return all_time(**rest) if period is None else cumulative(period, **rest)
 
 
 def check_algorithm(algorithm: str, names: tuple[str, ...]) -> None:

@@ -184,6 +184,14 @@ class Monitor(BaseMonitor[TopK]):
         plain.replay(self._algorithm)
 
     @override
+    def _kernel_steps(self, steps: Steps) -> Steps:
+        """Put rows that leave together into one window, which the first of them tells.
+
+        So an algorithm that asks how long each row lives need not know of such windows.
+        """
+        return steps._replace(window=steps.first) if self._panes.together else steps
+
+    @override
     def _feed(self, rows: Rows, steps: Steps) -> Ranked:
         if rows.columns and not (self._algorithm.attributes or isinstance(self._algorithm, Plain)):
             rows = rows._replace(columns=())

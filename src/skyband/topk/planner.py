@@ -45,6 +45,8 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
         common = f"n = {window.size:,}, s = {window.slide:,}, k = {k:,}"
     else:
         common = f"{window}, k = {k:,}"
+    if window.panes.together:
+        return Plan("mintopk", (common, "rows leave together, so it keeps the k best and no other"))
     if not isinstance(window, CountWindow):
         return Plan(
             "sap", (common, "partitions adapt to however many rows a time window turns out to hold")

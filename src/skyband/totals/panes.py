@@ -17,6 +17,7 @@ from skyband.kernels.answers import Out
 from skyband.order import Ints
 from skyband.totals.invariants import check
 from skyband.totals.loop import advance
+from skyband.totals.slots import BLOCK
 from skyband.totals.state import (
     COUNTS,
     ENTRIES,
@@ -33,6 +34,7 @@ from skyband.totals.state import (
     sum_width,
     total_width,
     with_fresh_slots,
+    with_joined_entries,
     with_limbs,
     with_more_entries,
 )
@@ -65,7 +67,8 @@ class PaneTotals(Algorithm):
     total is ranked: in a heap if it is at or above the threshold.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
-    went, and O(k log k); space O(entries + n), n being the keys of the window.
+    went, and O(k log k); space O(entries + n), n being the keys of the window. Where panes leave
+    together, a key's entries are joined into one when room runs out: space O(n).
     """
 
     name = "pane-totals"
@@ -99,7 +102,11 @@ class PaneTotals(Algorithm):
         if lacking == LIMBS:
             self.state = with_limbs(self.state)
         elif lacking == ENTRIES:
-            self.state = with_more_entries(self.state)
+            if self.setting.together:
+                self.state = with_joined_entries(self.state)
+            now = self.state.now[0]
+            if 2 * (now.next - now.oldest + now.opened + BLOCK) > len(self.state.entries.slot):
+                self.state = with_more_entries(self.state)
         else:
             self.state = with_fresh_slots(self.state)
 

@@ -210,6 +210,31 @@ def with_more_entries(state: State) -> State:
     return state._replace(entries=new)
 
 
+def with_joined_entries(state: State) -> State:
+    """One entry for each key, where all entries expire together: what the key adds up to."""
+    now, old = state.now[0], state.entries
+    aggregate, limbs = int(now.aggregate), int(now.limbs)
+    width, row_width = sum_width(aggregate, limbs), total_width(aggregate, limbs)
+    alive = alive_entries(state)
+    if not len(alive):
+        return state
+    slots = np.unique(old.slot[alive])
+    rows = state.totals.reshape(-1, row_width)
+    room = len(old.slot)
+    new = _entries(room, width, aggregate)
+    numbers = np.arange(now.next - len(slots), now.next, dtype=np.int64)
+    at = numbers & (room - 1)
+    new.slot[at], new.first[at] = slots, old.first[alive[0]]
+    new.sums.reshape(-1, width)[at] = rows[slots, TOTAL : TOTAL + width]
+    if aggregate == EXTREMES:
+        new.value[at] = old.value[rows[slots, LARGEST] & (room - 1)]
+        new.newer[at] = new.older[at] = -1
+        rows[slots, LARGEST] = rows[slots, TAIL] = numbers
+    rows[slots, LATEST] = numbers
+    now.oldest = int(numbers[0])
+    return state._replace(entries=new)
+
+
 def with_fresh_slots(state: State) -> State:
     """Slots for new keys: take back those of keys without rows, or double the room."""
     now, entries, pane = state.now[0], state.entries, state.pane

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from skyband.engine.results import Ranked
 from skyband.engine.snapshot import Saved, join, part
-from skyband.engine.watermark import FOREVER
 from skyband.order import Floats, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import Monitor
+from skyband.windows import FOREVER
 from skyband.workload.sharing import QueryWindows, Sharing
 
 

@@ -14,12 +14,11 @@ from skyband.engine.inlet import Inlet
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, describe, dump, join, load, part
-from skyband.engine.watermark import FOREVER
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Floats, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import FAMILY
-from skyband.windows import Panes, TimeWindow
+from skyband.windows import FOREVER, Panes, TimeWindow
 from skyband.workload import chosen
 from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query

@@ -12,7 +12,7 @@ from typing import Any
 
 from skyband.errors import QueryError
 from skyband.query import TopK
-from skyband.windows import CountWindow, TimeWindow, last
+from skyband.windows import CountWindow, TimeWindow, last, require_sliding
 
 SCORE = "score"
 """The name of the score, where a workload has but one and does not name it."""
@@ -174,6 +174,7 @@ def check_query(name: str, query: Any) -> None:
             "queries over scores: several of them can share one",
             "push the weighted score, and name it with by",
         )
+    require_sliding(query.window, f"query {name!r} of a workload")
 
 
 def check_alike(first: str, model: TopK, name: str, query: TopK) -> None:

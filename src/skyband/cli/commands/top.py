@@ -107,6 +107,8 @@ def _candidates(query: TopK, objects: float) -> _Candidates:
     of the ceil(n/s) open windows.
     """
     k, window = query.k, query.window
+    if window.panes.together:
+        return _Candidates(*[math.ceil(min(objects, k))] * 4)
     slide = objects * window.slide / window.size
     slides = math.ceil(window.size / window.slide)
     skyband = candidates_of_rows(k, objects)

@@ -149,7 +149,8 @@ class TotalsFileOptions(QueryOptions):
         content = UNKNOWN
         if rows is not None:
             if keys is not None:
-                most = min(rows, keys * math.ceil(window.size / window.slide))
+                panes = 1 if window.panes.together else math.ceil(window.size / window.slide)
+                most = min(rows, keys * panes)
             content = (
                 f"{held_in(window, rows, 'rows')}; kept is a total of each key in each pane "
                 f"that holds it: at most {most:,.0f}, {about_bytes((most or 0) * _BYTES)}"

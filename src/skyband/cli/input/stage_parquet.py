@@ -12,7 +12,7 @@ import numpy as np
 from skyband.cli.input.source import FileSource, require_reach
 from skyband.engine.columns import Dropped, arrival_numbers, score_column, time_column
 from skyband.spark.files import PLACED, WHOLE, nonnull_array
-from skyband.windows import Panes, TimeWindow, Window, require_few_windows
+from skyband.windows import FOREVER, Panes, TimeWindow, Window, require_few_windows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -166,19 +166,21 @@ class Stage:
         if not len(key):
             return
         window = self.window
-        panes = Panes(window.size, window.slide, window.end_offset)
+        panes = window.panes
         step = panes.first_windows(place)
         if isinstance(window, TimeWindow):
-            _require_few_windows(key, step, panes.last_windows(place))
+            _require_few_windows(panes, key, step, place)
         fresh = (np.diff(key) != 0) | (np.diff(step) != 0)
         self.steps += int(np.count_nonzero(fresh))
         self.steps += (int(key[0]), int(step[0])) != self._step
         self._step = (int(key[-1]), int(step[-1]))
 
 
-def _require_few_windows(key: Ints, first: Ints, last: Ints) -> None:
-    """Refuse rows that are in too many windows, from ``first`` to ``last`` each, sorted by key."""
-    begin = first.copy()
+def _require_few_windows(panes: Panes, key: Ints, first: Ints, place: Ints) -> None:
+    """Refuse rows, sorted by key, that are in too many windows, from ``first`` on each."""
+    begin, last, newest = first.copy(), panes.last_windows(place), int(place.max())
+    if panes.until(newest) < FOREVER:
+        last = np.minimum(last, panes.first_window(newest))
     begin[1:] = np.where(key[1:] == key[:-1], np.maximum(first[1:], last[:-1] + 1), first[1:])
     require_few_windows(int(np.maximum(last - begin + 1, 0).sum()))
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skyband.durations import spoken
-from skyband.windows import CountWindow, Panes, Window
+from skyband.windows import AllTimeWindow, CountWindow, Window
 
 if TYPE_CHECKING:
     from skyband.cli.commands.file_query import FileFacts, QueryOptions
@@ -42,7 +42,7 @@ def opening_lines(options: QueryOptions, query: Any, facts: FileFacts | None, pl
     each = f", for each {' and '.join(options.partition_by)}" if options.partition_by else ""
     by = f" by {options.by}" if options.by else ""
     lines = [("query", f"{query}{by}{each}{where_words(options)}"), *file_lines(facts)]
-    panes = Panes(query.window.size, query.window.slide).words(partial(_length, query.window))
+    panes = query.window.panes.words(partial(_length, query.window))
     lines += [("panes", panes), ("algorithm", plan.algorithm)]
     return lines + [("" if at else "because", reason) for at, reason in enumerate(plan.reasons)]
 
@@ -65,13 +65,13 @@ def shared_metrics(
 ) -> dict[str, Any]:
     """What is told of every query, as one flat record."""
     window = query.window
-    panes = Panes(window.size, window.slide)
+    panes = window.panes
     counted = isinstance(window, CountWindow)
     return {
         "query": str(query),
-        "window_kind": "count" if counted else "time",
+        "window_kind": window.kind,
         "unit": "object" if counted else window.unit,
-        "window": window.size,
+        "window": None if isinstance(window, AllTimeWindow) else window.size,
         "slide": window.slide,
         "k": query.k,
         "emit": query.emit,

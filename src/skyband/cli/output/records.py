@@ -16,6 +16,7 @@ from typing_extensions import override
 from skyband.cli.output.cells import Cells, Kind, moment
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.order import Ints, Scores
+from skyband.windows import FOREVER
 
 LEADING = ["window_start", "window_end", "rank", "score"]
 CHANGES = ["change", "previous_rank"]
@@ -52,8 +53,11 @@ class Records(ABC):
         """Each row's values, to the end of the record."""
 
     @abstractmethod
-    def bounds(self, query: str | None, start: str, end: str) -> str:
-        """The beginning of a record, up to the rank; of a workload with the name of a query."""
+    def bounds(self, query: str | None, start: str | None, end: str) -> str:
+        """The beginning of a record, up to the rank; of a workload with the name of a query.
+
+        A window of all time has no start.
+        """
 
     @abstractmethod
     def rank(self, rank: int) -> str:
@@ -82,7 +86,11 @@ class Records(ABC):
                 fresh[:] = True
             bounds = zip(*(column[fresh].tolist() for column in block[:4]), strict=True)
             heads = [
-                self.bounds(board.queries[key] if board.queries else None, tell(start), tell(end))
+                self.bounds(
+                    board.queries[key] if board.queries else None,
+                    tell(start) if start > -FOREVER else None,
+                    tell(end),
+                )
                 for start, end, _, key in bounds
             ]
             head = np.repeat(np.cumsum(fresh) - 1, block.size).tolist()
@@ -163,8 +171,8 @@ class Csv(Records):
         return [f"{''.join(row)}\n" for row in zip(*columns, strict=True)]
 
     @override
-    def bounds(self, query: str | None, start: str, end: str) -> str:
-        return f"{'' if query is None else _quoted(query) + ','}{start},{end},"
+    def bounds(self, query: str | None, start: str | None, end: str) -> str:
+        return f"{'' if query is None else _quoted(query) + ','}{start or ''},{end},"
 
     @override
     def rank(self, rank: int) -> str:
@@ -198,9 +206,10 @@ class Json(Records):
         return [f"{''.join(row)}}},\n" for row in zip(*columns, strict=True)]
 
     @override
-    def bounds(self, query: str | None, start: str, end: str) -> str:
-        if self.board.timed:
-            start, end = f'"{start}"', f'"{end}"'
+    def bounds(self, query: str | None, start: str | None, end: str) -> str:
+        quote = '"' if self.board.timed else ""
+        start = "null" if start is None else f"{quote}{start}{quote}"
+        end = f"{quote}{end}{quote}"
         head = "" if query is None else f'"query": {json.dumps(query, ensure_ascii=False)}, '
         return f'{{{head}"window_start": {start}, "window_end": {end}, "rank": '
 

@@ -17,6 +17,7 @@ from rich.text import Text
 from skyband.cli.output.cells import Cells, moment
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.cli.output.records import happened
+from skyband.windows import FOREVER
 
 if TYPE_CHECKING:
     from skyband.order import Ints
@@ -158,7 +159,8 @@ def _table(
 ) -> Table:
     tell = moment if board.timed else "{:,}".format
     first = windows[0]
-    title = f"{tell(first.start)} to {tell(first.end)}"
+    start = f"{tell(first.start)} to" if first.start > -FOREVER else "all before"
+    title = f"{start} {tell(first.end)}"
     table = Table(title=title, title_justify="left", min_width=cell_len(title))
     if board.queries:
         table.add_column("query", max_width=_WIDEST, no_wrap=True, overflow="ellipsis")

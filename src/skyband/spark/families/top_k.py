@@ -126,6 +126,8 @@ class TopKPlan(WindowPlan):
 
     def _candidates(self) -> int:
         """Rows per key that may still win, for scores in random order."""
+        if self.grid.together:
+            return int(self.query.k)
         steps = math.ceil(self.query.window.size / self.query.window.slide)
         return math.ceil(candidates_of_panes(self.query.k, steps))
 

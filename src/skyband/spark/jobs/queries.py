@@ -14,6 +14,8 @@ from skyband.spark.options import CommonOptions
 from skyband.spark.plan import MOST
 
 Names = str | Annotated[list[str], Field(min_length=1)]
+WindowFields = dict[str, str | bool]
+DESCRIBED = "{cumulative: 1 day, every: 1 minute}"
 SafeText = Callable[[str], str]
 """Checks an expression of a job file, and returns it as it may be evaluated."""
 
@@ -62,7 +64,9 @@ class WindowQuery(JobQuery):
     """What families are asked that answer one query."""
 
     k: int = Field(description="a whole number, such as 10")
-    window: int | str = Field(description="a duration such as 1 hour, or a number of rows")
+    window: int | str | WindowFields = Field(
+        description=f"a duration such as 1 hour, a number of rows, or {DESCRIBED}"
+    )
     slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
     offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
     sequence: str | None = Field(default=None, description="the name of a column")

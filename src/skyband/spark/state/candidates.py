@@ -145,7 +145,7 @@ class Candidates:
       3. no row's last window is before ``due``, the first window not yet answered
 
     Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
-    k (1 + ln(window / slide)) rows.
+    k (1 + ln(window / slide)) rows, or k where the rows of a window leave together.
 
     Reference: the minimal candidate set of MinTopk (2011), section 4, over panes instead of rows.
     """
@@ -179,24 +179,36 @@ class Candidates:
     def run(self, panes: list[CandidatePane], closed: int, ended: bool = False) -> Iterator[Answer]:
         """Take in panes, in any order, and answer every window up to ``closed``.
 
-        Once the stream has ``ended``, time goes on but rows do not: windows that count rows are
-        answered as far as this key's rows complete them, and then there is nothing left to do.
+        Once the stream has ``ended``, time goes on but rows do not: windows that count rows, and
+        windows of all time, are answered as far as this key's rows go, and then there is nothing
+        left to do.
         """
         panes = sorted(panes, key=lambda pane: pane.number)
-        numbers = [pane.number for pane in panes if pane.score]
-        if len(self.rows):
-            numbers.insert(0, int(self.rows.pane.max()))
-        newest = max((pane.last_complete_window for pane in panes), default=-FOREVER)
-        complete = max(self.last_complete_window, newest) if ended else FOREVER
-        self.lifetimes.require_few_windows(numbers, self.due, min(closed, complete))
+        self._require_few_windows(panes, closed, ended)
         for pane in panes:
+            if not pane.score and pane.last_complete_window == FOREVER:
+                continue  # rows that are not ranked hold no window open, unless rows are counted
             yield from self.answer_before(self.lifetimes.step(pane.number))
             self.insert(pane)
-            self.last_complete_window = max(self.last_complete_window, pane.last_complete_window)
+            self.last_complete_window = max(self.last_complete_window, self._last_at_end(pane))
         upto = min(closed, self.last_complete_window) if ended else closed
         yield from self.answer_before(upto + 1)
         if ended and self.last_complete_window < closed:
             self.rows = self.previous = Ranking.empty(self.pool, self.numbers)
+
+    def _last_at_end(self, pane: CandidatePane) -> int:
+        """The last window that is answered if the stream ends with a pane."""
+        return min(pane.last_complete_window, self.lifetimes.last_at_end(pane.number))
+
+    def _require_few_windows(self, panes: list[CandidatePane], closed: int, ended: bool) -> None:
+        """Refuse ascending panes that complete more windows than can be answered."""
+        numbers = [pane.number for pane in panes if pane.score]
+        if len(self.rows):
+            numbers.insert(0, int(self.rows.pane.max()))
+        if ended:
+            newest = max((self._last_at_end(pane) for pane in panes), default=-FOREVER)
+            closed = min(closed, max(self.last_complete_window, newest))
+        self.lifetimes.require_few_windows(numbers, self.due, closed)
 
     def insert(self, pane: CandidatePane) -> None:
         """Take in the best rows of a pane that is newer than all before."""

@@ -40,7 +40,7 @@ from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
-from skyband.spark.jobs.queries import JobQuery, SafeText
+from skyband.spark.jobs.queries import DESCRIBED, JobQuery, SafeText, WindowFields
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
 from skyband.spark.panes import pane_number, settled, watermarked
@@ -61,7 +61,7 @@ from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
-from skyband.windows import CountWindow, TimeWindow
+from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
 _SUM_DIGITS = 19  # of a sum that a bigint holds
 _TEXT = 24  # assumed bytes of a text
@@ -101,6 +101,11 @@ class TotalsOptions(WindowOptions):
         # what a Column asks for, only Spark can tell
         return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
 
+    @property
+    def alone(self) -> bool:
+        """Whether one shard ranks all keys: each by itself, or never to end at different times."""
+        return bool(self.partition_by) or isinstance(self.parsed_window(), AllTimeWindow)
+
     def _check_key(self) -> None:
         if not isinstance(self.key, (str, list, tuple)) or not self.key:
             raise QueryError(f"key is {self.key!r}", "one column or several", "write key='client'")
@@ -112,6 +117,12 @@ class TotalsOptions(WindowOptions):
                     f"leave {name} out",
                 )
         check_shards(self.shards)
+        if (self.shards or 1) > 1 and isinstance(self.parsed_window(), AllTimeWindow):
+            raise QueryError(
+                f"shards is {self.shards} for windows of all time",
+                "one shard: of several, none knows when the last row of the others came",
+                "leave shards out",
+            )
 
 
 @dataclass(frozen=True)
@@ -260,7 +271,7 @@ class TotalsQuery(JobQuery):
     k: int = Field(description="a whole number, such as 10")
     by: str = Field(description="a sum, count, max, min or avg, such as sum(bytes)")
     key: JobNames = Field(description="the column, or the columns, by which rows are added up")
-    window: str = Field(description="a duration, such as 1 hour")
+    window: str | WindowFields = Field(description=f"a duration such as 1 hour, or {DESCRIBED}")
     slide: str | None = Field(default=None, description="a duration, such as 1 minute")
     offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
     delay: str | None = Field(default=None, description="a duration, such as 10 seconds")
@@ -316,7 +327,7 @@ class TotalsFamily(Family):
             aggregate,
             accumulator,
             exact,
-            options.shards or (1 if base.keys else usual_shards(base.partitions)),
+            options.shards or (1 if options.alone else usual_shards(base.partitions)),
         )
 
 

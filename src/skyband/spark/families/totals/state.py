@@ -1,15 +1,16 @@
 """Shards in Spark's state store: blocks of closed panes in, the best keys of each window out.
 
 The state of a shard is its living panes, each written once, and removed once it has expired; that
-is all an engine is made of. Workers remember engines, so that a micro-batch costs the panes that
-come and go, however long windows are. An engine is known by the digests of its panes: one that is
-behind catches up, and one that fits no more, as after a task that failed, is made anew.
+is all an engine is made of. Of many panes that leave together, one is made now and then. Workers
+remember engines, so that a micro-batch costs the panes that come and go, however long windows are.
+An engine is known by the digests of its panes: one that is behind catches up, and one that fits no
+more, as after a task that failed, is made anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -44,6 +45,7 @@ PaneBlocks = tuple[int, list[bytes]]
 
 _DIGEST = 16  # bytes
 _FEW_KEYS = 1024  # that are not worth a search
+_MANY_PANES = 64  # that leave together, of which one is made
 
 
 class ShardTotals:
@@ -105,6 +107,8 @@ class ShardTotals:
 
     def take_again(self, number: int, data: bytes) -> None:
         """Take in a pane whose windows were answered already, so far as they were due."""
+        if self._grid.together:  # it may hold the rows of many
+            self.monitor.pass_over(self._grid.window_end(self._grid.step(number) - 1))
         for _ in self._insert(number, self._read([data]), data):
             pass
 
@@ -135,7 +139,7 @@ class ShardTotals:
             times=times[exact.row],
             watermark=self._grid.window_end(before),
         )
-        self.alive[number] = hashlib.blake2b(data, digest_size=_DIGEST).digest()
+        self.alive[number] = _digest(data)
         self.closed = max(self.closed, before)
         return self._answers(ranked)
 
@@ -148,6 +152,31 @@ class ShardTotals:
         gone = self._gone(window)
         self.alive = {n: digest for n, digest in self.alive.items() if self._grid.last(n) > gone}
         self._forget()
+
+    def end(self) -> Iterator[Answer]:
+        """Answer the windows that are left, as no more panes will come."""
+        yield from self.close(max(map(self._grid.last_at_end, self.alive), default=FOREVER))
+        self.alive = {}
+
+    def join(self, panes: Mapping[int, bytes], read: Callable[[int], bytes]) -> dict[int, bytes]:
+        """Make one pane of many that leave together; returns it, and the others of ``panes``.
+
+        ``panes`` are those that were not written yet; ``read`` gives the bytes of the others.
+        """
+        import pyarrow as pa
+
+        from skyband.spark.families.totals.keys import in_order
+
+        newest = max(self.alive, default=0)
+        same = [n for n in self.alive if self._grid.last(n) == self._grid.last(newest)]
+        if not self._grid.together or len(same) <= _MANY_PANES:
+            return dict(panes)
+        rows = self._sums.add_again(self._read([panes.get(n) or read(n) for n in same]))
+        rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
+        data = arrow_bytes(rows)
+        self.alive = {n: digest for n, digest in self.alive.items() if n not in same}
+        self.alive[newest] = _digest(data)
+        return {**panes, newest: data}
 
     def _gone(self, closed: int) -> int:
         """The window after which panes must live to be needed; changes need the last ranking."""
@@ -275,7 +304,7 @@ class TotalsSpec(StateSpec):
             for number, blocks in _by_pane(map(self.pane, rows_of(pieces))):
                 yield from shard.take(number, blocks)[1]
                 yield from shard.close(self.grid.step(number) - 1)
-            yield from shard.close(FOREVER)
+            yield from shard.end()
 
         before = LastRanking(len(self._types))
         return self.rows(answers(), shard, before, FOREVER)
@@ -306,19 +335,20 @@ class TotalsState(KeyState):
         self, panes: list[PaneBlocks], progress: WatermarkProgress
     ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
-        closed = progress.closed
-        yield from self.spec.rows(self._answers(panes, closed), self.shard, self.before, closed)
+        answers = self._answers(panes, progress)
+        yield from self.spec.rows(answers, self.shard, self.before, progress.closed)
         for number in self.stored:
             if number not in self.shard.alive:
                 del self.store[number]
 
-    def _answers(self, panes: list[PaneBlocks], closed: int) -> Iterator[Answer]:
+    def _answers(self, panes: list[PaneBlocks], progress: WatermarkProgress) -> Iterator[Answer]:
         shard = self.shard
         new: dict[int, bytes] = {}
         for number, blocks in _by_pane(sorted(panes)):
             new[number], answers = shard.take(number, blocks)
             yield from answers
-        yield from shard.close(closed)
+        yield from shard.end() if progress.ended else shard.close(progress.closed)
+        new = shard.join(new, self.store.__getitem__)
         for number in shard.alive:
             if number in new:
                 self.store[number] = new[number]
@@ -345,6 +375,10 @@ class TotalsState(KeyState):
         """Remove the panes that are left."""
         for number in self.shard.alive:
             del self.store[number]
+
+
+def _digest(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
 def _by_pane(panes: Any) -> Iterator[PaneBlocks]:

@@ -71,6 +71,7 @@ _SAFE = 1e-9  # logarithms are rounded: a bucket may hold a little more, but not
 _EXACT_INTS = 1 << 53
 _ROOM = 1 << 29  # whole numbers that may be moved up by a part, with one added, in 63 bits
 _LARGEST = math.ldexp(1.0, 1023)
+_NEARLY = math.ldexp(1.0, 62)  # beyond it, whole numbers are looked at one by one
 
 
 @dataclass(frozen=True)
@@ -147,36 +148,47 @@ class PartialSums:
         """
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import codes
-
         bucket, parts = cut_values(rows.column(self.value).to_numpy(), self.accumulator)
         same = [pa.array(panes), *(rows.column(name) for name in (*groups[:-1], *self.key))]
         if bucket is not None:
             same.append(pa.array(bucket))
-        add = self.by if self.accumulator in _EXTREMES else "sum"
-        wanted = [("first", "min"), (POSITION, "max"), *((name, add) for name in self.parts)]
+        values = dict(zip(self.parts, parts, strict=True))
         if self.counted:
-            wanted.append(("first", "count"))
-        table = pa.table(
-            {
-                "code": codes(same, rows.num_rows),
-                "first": np.arange(rows.num_rows),
-                POSITION: rows.column(POSITION),
-                **dict(zip(self.parts, parts, strict=True)),
-            }
-        )
-        sums = table.group_by("code", use_threads=False).aggregate(wanted).combine_chunks()
-        first = sums["first_min"]
+            values[ROWS] = np.ones(rows.num_rows, np.int64)
+        sums, first = self._added(same, {POSITION: rows.column(POSITION), **values})
         laid_out: dict[str, Any] = {name: rows.column(name).take(first) for name in groups}
-        laid_out |= {"pane": same[0].take(first), POSITION: sums[f"{POSITION}_max"]}
+        laid_out["pane"] = same[0].take(first)
         laid_out |= {name: rows.column(name).take(first) for name in self.key}
         if bucket is not None:
             laid_out[BUCKET] = same[-1].take(first)
-        if self.counted:
-            laid_out[ROWS] = sums["first_count"]
-        laid_out |= {name: sums[f"{name}_{add}"] for name in self.parts}
-        (batch,) = pa.table(laid_out).combine_chunks().to_batches()
-        return batch
+        laid_out |= sums
+        return _record_batch(laid_out, [*groups, "pane", *self.arrow.names])
+
+    def add_again(self, sums: pa.RecordBatch) -> pa.RecordBatch:
+        """Partial sums of several panes as those of one."""
+        same = {
+            name: sums.column(name) for name in (*self.key, BUCKET) if name in sums.schema.names
+        }
+        others = {name: sums.column(name) for name in sums.schema.names if name not in same}
+        added, first = self._added(list(same.values()), others)
+        added |= {name: column.take(first) for name, column in same.items()}
+        return _record_batch(added, self.arrow.names)
+
+    def _added(self, same: list[Any], values: dict[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Values of equal rows added up, and the first of each; of positions the newest."""
+        import pyarrow as pa
+
+        from skyband.spark.families.totals.keys import codes
+
+        rows = len(values[POSITION])
+        adds: dict[str, str] = {POSITION: "max"}
+        if self.accumulator in _EXTREMES:
+            adds |= dict.fromkeys(self.parts, self.by)
+        wanted = [("first", "min"), *((name, adds.get(name, "sum")) for name in values)]
+        table = pa.table({"code": codes(same, rows), "first": np.arange(rows), **values})
+        sums = table.group_by("code", use_threads=False).aggregate(wanted).combine_chunks()
+        added = {name: sums[f"{name}_{adds.get(name, 'sum')}"] for name in values}
+        return added, sums["first_min"]
 
     def exact_parts(self, rows: pa.RecordBatch) -> tuple[ExactParts, Ints | None]:
         """Values to push, and how many rows each of them stands for, if that matters."""
@@ -192,6 +204,14 @@ class PartialSums:
         if not self.counted:
             return exact, None
         return exact, np.where(exact.first, int64(rows.column(ROWS))[exact.row], 0)
+
+
+def _record_batch(columns: dict[str, Any], names: list[str]) -> pa.RecordBatch:
+    """Columns in this order, in one piece."""
+    import pyarrow as pa
+
+    (batch,) = pa.table({name: columns[name] for name in names}).combine_chunks().to_batches()
+    return batch
 
 
 def int64(column: Any) -> Ints:
@@ -289,8 +309,9 @@ def whole_values(parts: list[Ints]) -> Ints:
     if len(parts) == 1:
         return parts[0]
     high, low = parts
-    if len(high) and np.abs(high * float(_PART_UNIT) + low).max() >= LARGEST:
-        raise too_large("a sum")
+    for at in np.flatnonzero(np.abs(high * float(_PART_UNIT) + low) > _NEARLY).tolist():
+        if abs((int(high[at]) << PART_BITS) + int(low[at])) > LARGEST:
+            raise too_large("a sum")
     return (high << PART_BITS) + low
 
 

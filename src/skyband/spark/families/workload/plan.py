@@ -31,9 +31,9 @@ from skyband.spark.families.workload.boundaries import (
     placed_in_panes,
     step_of,
 )
+from skyband.spark.families.workload.last_rankings import WorkerQuery
 from skyband.spark.families.workload.restart import earlier_runs, packed, plain_query, unpacked
 from skyband.spark.families.workload.state import WorkloadSpec
-from skyband.spark.families.workload.told import WorkerQuery
 from skyband.spark.jobs import queries as jobs
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText
 from skyband.spark.options import CommonOptions

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from skyband.order import Floats, Ints
 from skyband.spark.axis import FOREVER, WatermarkProgress
-from skyband.spark.families.workload.told import (
+from skyband.spark.families.workload.last_rankings import (
     LastRankings,
     RankedWindow,
     Report,
