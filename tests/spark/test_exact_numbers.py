@@ -23,7 +23,7 @@ from tests.spark.samples import SECOND
 
 LARGE = 9007199254740993  # 2**53 + 1
 BIGINT = f"id * {LARGE}"
-CENTS = "try_cast(concat(CAST(id * 990000000000 + seq AS STRING), '.25') AS DECIMAL(18,2))"
+CENTS = "try_cast(concat(id * 990000000000 + seq, '.25') AS DECIMAL(18,2))"
 
 
 def bigint(row: dict[str, Any]) -> int:

@@ -148,8 +148,6 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             _count(now, state.slots.block, state.pane, counts, base, low, done)
         elif now.aggregate == EXTREMES:
             _compare(now, state.slots.block, state.pane, values, counts, base, low, done)
-        elif now.whole != 0:
-            _add_whole(now, state.slots.block, state.pane, bits, counts, base, low, done)
         else:
             _add(now, state.slots.block, state.pane, bits, counts, base, low, done)
         now.position = done
@@ -212,7 +210,7 @@ def _add(
     """Count a block of rows, and add their values up."""
     sums, slots = pane.sums, pane.slot
     first, opened, counted = now.pane_from, now.opened, len(counts) > 0
-    origin, limbs = now.origin, now.limbs
+    origin, limbs, whole = now.origin, now.limbs, now.whole != 0
     width = PANE_SUM + LIMB + limbs
     for position in range(low, high):
         slot = block[position - low]
@@ -223,31 +221,12 @@ def _add(
         opened += 1 if sums[row + SEEN] < first else 0
         sums[row + SEEN] = base + position
         sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
-        if is_infinite(bits[position]):
+        if whole:
+            add_whole(sums, row + PANE_SUM + LIMB, bits[position])
+        elif is_infinite(bits[position]):
             sums[row + PANE_SUM + INFINITE] += _NEGATIVE if bits[position] < 0 else 1
         else:
             add(sums, row + PANE_SUM + LIMB, limbs, origin, bits[position])
-    now.opened = opened
-
-
-@lean
-def _add_whole(
-    now: Any, block: Ints, pane: OpenPane, bits: Ints, counts: Ints, base: int, low: int, high: int
-) -> None:
-    """Count a block of rows, and add their values up, which are whole numbers."""
-    sums, slots = pane.sums, pane.slot
-    first, opened, counted = now.pane_from, now.opened, len(counts) > 0
-    width = PANE_SUM + LIMB + now.limbs
-    for position in range(low, high):
-        slot = block[position - low]
-        if slot < 0:
-            continue
-        row = slot * width
-        slots[opened] = slot
-        opened += 1 if sums[row + SEEN] < first else 0
-        sums[row + SEEN] = base + position
-        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
-        add_whole(sums, row + PANE_SUM + LIMB, bits[position])
     now.opened = opened
 
 

@@ -29,8 +29,8 @@ class TopKTotals:
     infinities has no sum and is not ranked. NULL and NaN values are left out of every total and
     counted; ``"count"`` counts the other rows, or all rows if no values are pushed.
     ``numbers="int64"`` takes whole numbers for values: sums, maxima and minima are then whole
-    numbers, too, and exact beyond 2**53. With a ``scale`` these are decimals, in units of
-    ``10**-scale``; only means are told in ones.
+    numbers, too, and exact beyond 2**53. With a ``scale`` values are decimals, in units of
+    ``10**-scale``: so are totals, but for means, which are in ones.
 
     ``emit="changes"`` reports keys that entered, left or moved since the window before; a total
     that changes without changing ranks is not reported.
@@ -58,11 +58,12 @@ class TopKTotals:
         if self.emit not in EMITS:
             raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
         check_numbers(self.numbers)
-        if not 0 <= self.scale <= (18 if self.numbers == "int64" else 0):
+        set_whole(self, "scale", "scale", 0, "write scale=2")
+        if self.scale > 18:
             raise QueryError(
-                f"scale is {self.scale!r} with numbers={self.numbers!r}",
-                "digits behind the point, from 0 to 18, of values that are whole numbers",
-                "write numbers='int64', scale=2",
+                f"scale is {self.scale}",
+                "at most 18 digits behind the point",
+                "divide values by a power of ten",
             )
 
     def __str__(self) -> str:

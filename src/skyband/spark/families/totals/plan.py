@@ -316,7 +316,8 @@ class TotalsFamily(Family):
             id_option="key",
         )
         accumulator, exact, type = _accumulator(df, aggregate)
-        numbers: Numbers = "int64" if accumulator in WHOLE else "float64"
+        whole = accumulator in WHOLE and aggregate.by != "mean"
+        numbers: Numbers = "int64" if whole else "float64"
         scale = type.scale if isinstance(type, DecimalType) else 0
         return TotalsPlan(
             base,

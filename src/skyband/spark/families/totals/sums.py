@@ -199,6 +199,8 @@ class PartialSums:
             exact = single_parts(np.zeros(rows.num_rows))
         elif self.accumulator == "extremes":
             exact = single_parts(np.array(parts[0]))
+        elif self.by == "mean":  # whose sum may be beyond 64 bits
+            exact = whole_parts(parts)
         else:
             exact = single_parts(whole_values(parts))
         if not self.counted:
@@ -302,6 +304,16 @@ class ExactParts(NamedTuple):
     row: Ints
     value: Scores
     first: Bools
+
+
+def whole_parts(parts: list[Ints]) -> ExactParts:
+    """Parts of whole numbers: of one sum, or of one in units of ``2**32`` and one beside it."""
+    if len(parts) == 1:
+        return _joined(_halves(parts[0], 0))
+    high, low = parts
+    if _fits(high, low):
+        return _joined(_halves((high << PART_BITS) + low, 0))
+    return _joined([*_halves(high, PART_BITS), *_halves(low, 0)])
 
 
 def whole_values(parts: list[Ints]) -> Ints:
