@@ -136,13 +136,13 @@ class Job:
 
     def collect(self, row):
         key, _, names, starts, ends, rankings, *ranks, scores, ids = row
-        for name, start, end, slots, *told in zip(
+        for name, start, end, slots, *reported in zip(
             names, starts, ends, rankings, *ranks, strict=True
         ):
             ranking = tuple((scores[slot], ids[slot]) for slot in slots)
             if self.changes:
                 assert all(scores[slot] == self.score_of[name, ids[slot]] for slot in slots)
-                pairs = zip(*told, strict=True)
+                pairs = zip(*reported, strict=True)
                 ranking = dict(zip((id for _, id in ranking), pairs, strict=True))
                 assert len(ranking) == len(slots)
             self.answers.append((name, key, start, end, ranking))
@@ -236,7 +236,9 @@ def expected_answers(job, histories, drained):
             windows = [answer for answer in windows if answer.start >= first]
             if job.changes:
                 reports = oracle.changes(windows, window.slide, until)
-                answers += [(name, key[0], end - window.size, end, told) for end, told in reports]
+                answers += [
+                    (name, key[0], end - window.size, end, reported) for end, reported in reports
+                ]
             else:
                 answers += [(name, key[0], each.start, each.end, each.rows) for each in windows]
     return in_order(answers)
@@ -261,10 +263,10 @@ def test_any_job_is_answered_exactly(block, changes, monkeypatch):
 
 
 def test_a_query_that_left_and_came_back_begins_anew():
-    """A key that nothing happened to meanwhile still has what the query told before it left."""
+    """A key that nothing happened to meanwhile still has what the query reported before it left."""
     window = TimeWindow(1000, 1000)
     rows = [(2.0, 1), (1.0, 2)]
-    told = []
+    reported = []
     store = Store()
 
     def run(panes, watermark, complete_from=None, name="a"):
@@ -274,17 +276,17 @@ def test_a_query_that_left_and_came_back_begins_anew():
         )
         for _, row in run_task(WindowProcessor(spec, 1), store, panes, watermark):
             ids = [[row.kept_0[slot] for slot in slots] for slots in row.rows]
-            told.append((row.ends, ids, row.ranks, row.previous))
+            reported.append((row.ends, ids, row.ranks, row.previous))
 
     columns = [list(column) for column in zip(*rows, strict=True)]
     run([((0,), [(0, 0, *columns)])], 1)
-    assert told.pop() == ([1000], [[1, 2]], [[1, 2]], [[0, 0]])
+    assert reported.pop() == ([1000], [[1, 2]], [[1, 2]], [[0, 0]])
     run([], 1, 2000, "b")  # the job goes on without it, and this key is not touched
     run([((0,), [(0, 9000, *columns)])], 10, 9000)
-    assert told.pop() == ([10_000], [[1, 2]], [[1, 2]], [[0, 0]])
-    assert not told
+    assert reported.pop() == ([10_000], [[1, 2]], [[1, 2]], [[0, 0]])
+    assert not reported
     run([], 11, 9000)
-    assert told == [([11_000], [[1, 2]], [[0, 0]], [[1, 2]])]
+    assert reported == [([11_000], [[1, 2]], [[0, 0]], [[1, 2]])]
     assert not store.values
     assert not store.timers
 

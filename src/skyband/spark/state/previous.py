@@ -36,7 +36,7 @@ def pair_fields(types: tuple[DataType, ...], score: DataType | None = None) -> l
 class LastRanking:
     """Maintains what a shard ranked in the last window that it answered.
 
-    Windows come in ascending order. After :meth:`paired` has told all windows up to one, the
+    Windows come in ascending order. After :meth:`paired` has reported all windows up to one, the
     ranking is that window's, or there is none.
     """
 

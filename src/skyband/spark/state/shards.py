@@ -2,7 +2,7 @@
 
 Each shard answers for its own objects, by their ids. All shards see the same watermark, so each
 answers a window in the micro-batch in which the watermark passes its end: rankings are merged
-without any state. What changed is told in the same way: a shard's answer has its ranking of the
+without any state. What changed is reported in the same way: a shard's answer has its ranking of the
 window before, too, see :mod:`skyband.spark.state.previous`.
 """
 

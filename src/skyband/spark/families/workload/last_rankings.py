@@ -1,4 +1,4 @@
-"""What the queries of a workload told last, and what has become of it since."""
+"""What the queries of a workload reported last, and what has become of it since."""
 
 from __future__ import annotations
 
@@ -43,26 +43,26 @@ class Report(NamedTuple):
 
 @dataclass
 class LastRankings:
-    """Maintains the ranking that each query told last, and tells what the next one changes.
+    """Maintains the ranking that each query reported last, and says what the next one changes.
 
-    The windows of a query come by their ends. After those up to a position have been told, a
+    The windows of a query come by their ends. After those up to a position have been reported, a
     ranking is that of the query's last window until there, or there is none.
 
     Complexity: O(k) per window. Space: O(k) per query.
     """
 
     queries: Sequence[WorkerQuery]
-    told: dict[int, RankedWindow] = field(default_factory=dict)
+    by_query: dict[int, RankedWindow] = field(default_factory=dict)
 
     @property
     def due(self) -> int | None:
         """Where the first window ends in which any ranking is compared; None if there is none."""
-        return min(map(self._next_end, self.told.values()), default=None)
+        return min(map(self._next_end, self.by_query.values()), default=None)
 
     @property
     def slots(self) -> list[int]:
         """The rows of all rankings, each once."""
-        return list({slot for window in self.told.values() for slot in window.slots})
+        return list({slot for window in self.by_query.values() for slot in window.slots})
 
     def _next_end(self, window: RankedWindow) -> int:
         return window.end + self.queries[window.query].query.window.slide
@@ -75,18 +75,18 @@ class LastRankings:
 
     def farewells(self, closed: int) -> Iterator[Report]:
         """What changes in windows up to a position that rank nothing: all rows leave."""
-        for query in list(self.told):
+        for query in list(self.by_query):
             yield from self._farewell(query, closed)
 
     def _farewell(self, query: int, until: int) -> Iterator[Report]:
-        window = self.told.get(query)
+        window = self.by_query.get(query)
         if window is not None and self._next_end(window) <= until:
             yield from self._compared(RankedWindow(query, self._next_end(window), []))
 
     def _compared(self, now: RankedWindow) -> Iterator[Report]:
-        before = self.told.pop(now.query, None)
+        before = self.by_query.pop(now.query, None)
         if now.slots:
-            self.told[now.query] = now
+            self.by_query[now.query] = now
         old = [] if before is None else before.slots
         was_at = {slot: rank for rank, slot in enumerate(old, start=1)}
         rows = []
@@ -102,16 +102,16 @@ class LastRankings:
     def fields(score: int) -> list[StructField]:
         """The fields of a state that hold the rankings by a score."""
         return [
-            array_field(f"told_query_{score}", StringType(), False),
-            array_field(f"told_end_{score}", LongType(), False),
-            array_field(f"told_upto_{score}", IntegerType(), False),
-            array_field(f"told_row_{score}", IntegerType(), False),
+            array_field(f"previous_query_{score}", StringType(), False),
+            array_field(f"previous_end_{score}", LongType(), False),
+            array_field(f"previous_upto_{score}", IntegerType(), False),
+            array_field(f"previous_row_{score}", IntegerType(), False),
         ]
 
     def save(self, score: int, slots: Sequence[int]) -> dict[str, Any]:
         """What a state holds, by the names of its fields; ``slots`` are those of its rows."""
         place = {slot: at for at, slot in enumerate(slots)}
-        windows = list(self.told.values())
+        windows = list(self.by_query.values())
         values = (
             [self.queries[window.query].name for window in windows],
             [window.end for window in windows],
@@ -135,4 +135,4 @@ class LastRankings:
             each = self.queries[query]
             start = end - each.query.window.size
             if each.complete_from is None or start >= each.complete_from:
-                self.told[query] = RankedWindow(query, end, rows[low:high])
+                self.by_query[query] = RankedWindow(query, end, rows[low:high])

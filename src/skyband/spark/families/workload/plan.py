@@ -418,7 +418,7 @@ def _with_score(rows: str, score: str) -> Column:
 
 
 def _score_column(df: DataFrame, workload: Workload, score: str) -> Column:
-    """A score as a double; an error is told with the first query that ranks by it."""
+    """A score as a double; an error is reported with the first query that ranks by it."""
     for name, by in workload.by.items():
         if by == score:
             with _named(name):

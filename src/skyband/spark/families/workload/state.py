@@ -1,8 +1,8 @@
 """What is kept of a key between micro-batches: panes in, ranked windows of all queries out.
 
 The state of a key is its candidate rows and how far it has been answered. Queries are not part of
-it: a job that goes on with other queries answers those from the same rows. Where changes are told,
-the last ranking of each query is kept, too, by its name.
+it: a job that goes on with other queries answers those from the same rows. Where changes are
+reported, the last ranking of each query is kept, too, by its name.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class WorkloadCandidates:
     Rows of a pane stand at the position where the pane begins, and in the order of the panes; of
     one pane the best comes last, since of equal scores the structure ranks the later first. Nothing
     else is kept between calls: neither windows nor queries, so that the queries may change. Before
-    all others may stand rows that are no candidates, only to be told to leave.
+    all others may stand rows that are no candidates, only to be reported as leaving.
 
     Complexity: that of MTopMerge, plus O(w log w) per call for w open windows.
     """
@@ -174,7 +174,7 @@ class WorkloadCandidates:
 class WorkloadSpec(StateSpec):
     """Keeps the candidates of each key, by each score; the axis counts positions, not windows.
 
-    If ``changes`` are told, it keeps what each query told last, too.
+    If ``changes`` are reported, it keeps what each query reported last, too.
     """
 
     queries: tuple[WorkerQuery, ...]
@@ -260,24 +260,24 @@ class WorkloadSpec(StateSpec):
         done = -FOREVER // 2 if fields is None else fields["done"]
         width = len(self.types)
         candidates = [WorkloadCandidates(*each, width, done) for each in self.schedules]
-        told = [LastRankings(self.queries) for _ in candidates]
+        last_rankings = [LastRankings(self.queries) for _ in candidates]
         if fields is None:
-            return WorkloadState(self, candidates, told, done)
-        for i, (each, rankings) in enumerate(zip(candidates, told, strict=True)):
+            return WorkloadState(self, candidates, last_rankings, done)
+        for i, (each, rankings) in enumerate(zip(candidates, last_rankings, strict=True)):
             position, score, *columns = (fields[name] for name in self.row_fields(i))
             each.restore(position, score, columns)
             if self.changes:
                 rankings.restore(i, fields)
-        return WorkloadState(self, candidates, told, done, fields["reached"])
+        return WorkloadState(self, candidates, last_rankings, done, fields["reached"])
 
 
 @dataclass
 class WorkloadState(KeyState):
-    """One key: its candidates by each score, what was told last of them, how far it is answered."""
+    """One key: candidates and last rankings by each score, and how far it is answered."""
 
     spec: WorkloadSpec
     candidates: list[WorkloadCandidates]
-    told: list[LastRankings]
+    last_rankings: list[LastRankings]
     done: int
     complete_until: int = -FOREVER
     due: int | None = None
@@ -298,7 +298,9 @@ class WorkloadState(KeyState):
             closed = min(closed, self.complete_until) if ended else closed
         for row, is_last in and_last(self._rows(panes, closed)):
             yield (sum(map(len, self.candidates)) if is_last else None, *row)
-        all_dues = [each.due for each in self.candidates] + [each.due for each in self.told]
+        all_dues = [each.due for each in self.candidates] + [
+            each.due for each in self.last_rankings
+        ]
         dues = [due for due in all_dues if due is not None]
         self.due = None if ended or not dues else min(dues)
 
@@ -307,7 +309,7 @@ class WorkloadState(KeyState):
             best = [pane.best[i] for pane in panes if pane.best[i].score]
             answers = candidates.run(best, closed)
             if self.spec.changes:
-                yield from self._changes(candidates, self.told[i], answers, closed)
+                yield from self._changes(candidates, self.last_rankings[i], answers, closed)
                 continue
             for ranked in answers:
                 yield self._row(candidates, ranked)
@@ -315,14 +317,14 @@ class WorkloadState(KeyState):
     def _changes(
         self,
         candidates: WorkloadCandidates,
-        told: LastRankings,
+        last_rankings: LastRankings,
         answers: Iterator[RankedWindows],
         closed: int,
     ) -> Iterator[tuple[Any, ...]]:
         """What the windows up to a position change, in the layout of the output."""
         for ranked in answers:
-            yield from self._reported(candidates, list(told.reports(ranked.each())))
-        yield from self._reported(candidates, list(told.farewells(closed)))
+            yield from self._reported(candidates, list(last_rankings.reports(ranked.each())))
+        yield from self._reported(candidates, list(last_rankings.farewells(closed)))
 
     def _reported(
         self, candidates: WorkloadCandidates, reports: list[Report]
@@ -364,10 +366,12 @@ class WorkloadState(KeyState):
     def save(self) -> dict[str, Any]:
         """The candidates, and how far they are answered."""
         fields: dict[str, Any] = {"done": self.done, "reached": self.complete_until}
-        for i, (candidates, told) in enumerate(zip(self.candidates, self.told, strict=True)):
+        for i, (candidates, last_rankings) in enumerate(
+            zip(self.candidates, self.last_rankings, strict=True)
+        ):
             remaining = candidates.remaining.tolist()
-            gone = sorted(set(told.slots).difference(remaining))
+            gone = sorted(set(last_rankings.slots).difference(remaining))
             fields |= zip(self.spec.row_fields(i), candidates.save(gone), strict=True)
             if self.spec.changes:
-                fields |= told.save(i, [*gone, *remaining])
+                fields |= last_rankings.save(i, [*gone, *remaining])
         return fields
