@@ -31,9 +31,17 @@ def best(objects, k):
     return tuple((score, id) for score, _, id in order[:k])
 
 
-def ranking(objects):
+def oldest_first(object):
+    """A key that sorts the best first, where of equal scores the older ranks first."""
+    score, position, id = object
+    return -score, position, id
+
+
+def ranking(objects, ties="newest"):
     """The objects that can be ranked, best first, and the rank of each object (None: no rank)."""
     order = sorted((o for o in objects if ranks(o[0])), reverse=True)
+    if ties == "oldest":
+        order.sort(key=oldest_first)
     rank_of = {o: rank for rank, o in enumerate(order)}
     return order, [rank_of.get(o) for o in objects]
 
@@ -43,10 +51,10 @@ def best_of(order, ranks_alive, k):
     return tuple((order[rank][0], order[rank][2]) for rank in sorted(ranks_alive)[:k])
 
 
-def count_windows(scores, n, s, k, ids=None, full=False):
+def count_windows(scores, n, s, k, ids=None, full=False, ties="newest"):
     """Every window over a sequence of scores, answered after every s arrivals."""
     ids = range(len(scores)) if ids is None else ids
-    order, rank = ranking(list(zip(scores, range(len(scores)), ids, strict=True)))
+    order, rank = ranking(list(zip(scores, range(len(scores)), ids, strict=True)), ties)
     answers = []
     for end in range(s, len(scores) + 1, s):
         if full and end < n:
@@ -57,7 +65,7 @@ def count_windows(scores, n, s, k, ids=None, full=False):
     return answers
 
 
-def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
+def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None, ties="newest"):
     """Every window that holds anything and ends at or before ``until`` (None: all of them)."""
     ids = range(len(scores)) if ids is None else ids
     objects = [
@@ -66,7 +74,7 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None):
         if ranks(score) and time is not None
     ]
     objects.sort(key=lambda o: o[1])
-    order, rank = ranking(objects)
+    order, rank = ranking(objects, ties)
     clock = [time for _, time, _ in objects]
     ends = set()
     for time in set(clock):

@@ -12,6 +12,8 @@ from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Emit = Literal["all", "changes"]
 EMITS = ("all", "changes")
+Ties = Literal["newest", "oldest"]
+TIES = ("newest", "oldest")
 Numbers = Literal["float64", "int64"]
 """What scores and values are: any numbers, or whole ones of 64 bits, which are never rounded."""
 
@@ -24,7 +26,8 @@ class TopK:
     ``score = weights[0] * a0 + weights[1] * a1 + ...``. Without it, scores are pushed directly.
     ``emit="all"`` reports each window's whole ranking, ``"changes"`` what entered, left or moved
     since the window before. ``numbers="int64"`` takes whole numbers for scores, ranks them exactly
-    beyond 2**53, and reports them as such.
+    beyond 2**53, and reports them as such. Of equal scores the newer row ranks first, then that
+    with the larger id; with ``ties="oldest"`` the older, then that with the smaller id.
 
     >>> print(TopK(k=10, window=last(count=1000, slide=100)))
     top 10 of the last 1,000 objects, every 100
@@ -35,6 +38,7 @@ class TopK:
     emit: Emit = "all"
     weights: tuple[float, ...] | None = None
     numbers: Numbers = "float64"
+    ties: Ties = "newest"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "ask for at least one object")
@@ -49,6 +53,8 @@ class TopK:
         if self.weights is not None:
             object.__setattr__(self, "weights", _weights(self.weights))
         check_numbers(self.numbers)
+        if self.ties not in TIES:
+            raise QueryError(f"ties is {self.ties!r}", "'newest' or 'oldest'", "leave ties out")
         if self.weights is not None and self.numbers == "int64":
             raise QueryError(
                 "numbers='int64' with weights",
@@ -59,7 +65,8 @@ class TopK:
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         changes = ", changes only" if self.emit == "changes" else ""
-        return f"top {self.k:,} of {self.window}{by}{changes}"
+        ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
+        return f"top {self.k:,} of {self.window}{by}{ties}{changes}"
 
 
 def check_numbers(numbers: object) -> None:

@@ -26,6 +26,7 @@ from tests.oracle import (
     all_time_windows,
     changes,
     cumulative_windows,
+    ranking,
     ranks,
     time_windows,
 )
@@ -61,6 +62,7 @@ class Stream:
     drain: bool = True
     seed: int = 0
     kind: str = "time"
+    ties: str = "newest"
 
     @property
     def counted(self):
@@ -118,7 +120,7 @@ class Stream:
         if self.counted and self.drain:
             until = max(before, max(times) + 1)
         return time_windows(
-            scores, times, self.size, self.slide, self.k, self.start_offset, ids, until
+            scores, times, self.size, self.slide, self.k, self.start_offset, ids, until, self.ties
         )
 
     def spec(self, kind):
@@ -177,7 +179,7 @@ class Aggregation:
         ]:
             group = self.groups.pop((key, label, pane))
             newest = max(at for _, at, _ in group)
-            rows = sorted((row for row in group if ranks(row[0])), reverse=True)[: s.k]
+            rows = ranking(group, s.ties)[0][: s.k]
             ids = [row[2] for row in rows]
             row = [key, label, pane, [row[0] for row in rows], ids, names(ids)]
             panes[key,].append(Row(*row, *([(newest + 1) // s.slide] if s.counted else [])))

@@ -43,6 +43,17 @@ def test_any_stream_is_answered_exactly(block):
             raise
 
 
+@pytest.mark.parametrize("block", range(3))
+def test_any_stream_with_the_oldest_of_equal_scores_first(block):
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        stream = replace(any_stream(seed), ties="oldest")
+        try:
+            check(stream, partial(WatchedSpec, oldest_first=True))
+        except BaseException as error:
+            error.add_note(f"{stream}")
+            raise
+
+
 @pytest.mark.parametrize("block", range(2))
 def test_whole_numbers_are_ranked_exactly(block):
     """The same with scores that doubles would not tell apart; they have no NaN."""

@@ -36,6 +36,7 @@ from skyband.cli.arguments import (
     Slide,
     Stream,
     Streams,
+    Ties,
     Time,
     Total,
     Value,
@@ -90,6 +91,7 @@ def top(
     full: Full = False,
     partition_by: PartitionBy = None,
     where: Where = None,
+    ties: Ties = "newest",
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     engine: Engine = "auto",
@@ -273,6 +275,7 @@ def explain(
     full: Full = False,
     partition_by: PartitionBy = None,
     where: Where = None,
+    ties: Ties = "newest",
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     on: Annotated[

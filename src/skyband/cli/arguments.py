@@ -110,6 +110,10 @@ PartitionBy = Annotated[
         "Rank each value of this column, or SQL expression, by itself; may be repeated.",
     ),
 ]
+Ties = Annotated[
+    str,
+    of_query("--ties", "newest|oldest", "Which of equal scores ranks first."),
+]
 Emit = Annotated[
     str,
     of_query(

@@ -64,7 +64,7 @@ class BaseMonitor(ABC, Generic[Q]):
         window = self.query.window
         self._counted = isinstance(window, CountWindow)
         self._timed = isinstance(window, TimeWindow) and window.unit == "us"
-        self._inlet = Inlet(query.window, delay, query.k if family.prunes else None, self._ties())
+        self._inlet = Inlet(query.window, delay, self._pruned_to(), self._ties())
         self._panes = self._inlet.waiting.panes
         self.plan: Plan = family.plan(query, algorithm, self._options)
         self._algorithm = self._new_algorithm()
@@ -72,6 +72,10 @@ class BaseMonitor(ABC, Generic[Q]):
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
         compares = query.emit == "changes" and family.changes != "kernel"
         self._changes = Changes(by_place=family.changes == "id") if compares else None
+
+    def _pruned_to(self) -> int | None:
+        """How many rows of a pane can be answers, if others need not wait."""
+        return self.query.k if self.family.prunes else None
 
     def _ties(self) -> Any:
         """How rows of equal time follow each other."""

@@ -23,7 +23,8 @@ class Setting:
     """What an algorithm needs to know of a query: numbers only.
 
     ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise. Where
-    rows leave ``together``, they live as those of windows that do not overlap: a slide.
+    rows leave ``together``, they live as those of windows that do not overlap: a slide. Of equal
+    scores the newest ranks first, or the ``oldest_first``, which few algorithms can.
     """
 
     k: int
@@ -32,6 +33,7 @@ class Setting:
     counted: bool
     together: bool = False
     changes: bool = False
+    oldest_first: bool = False
     weights: tuple[float, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 

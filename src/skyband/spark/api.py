@@ -39,6 +39,7 @@ def top_k(
     id: Names | None = None,
     keep: Names | None = None,
     emit: str = "all",
+    ties: str = "newest",
     delay: str | timedelta | int | None = None,
     skew: Duration | None = "1 hour",
     deduplicate_by: Names | None = None,
@@ -72,6 +73,8 @@ def top_k(
                            hold SQL text, as in ``"upper(sector)"`` or ``"a % 10 AS bucket"``
       ``id``               columns that tell rows of equal score and time apart, larger first;
                            without it all kept columns do
+      ``ties``             which of equal scores ranks first: the "newest", then that with larger
+                           ids, or the "oldest", then that with smaller ones
       ``keep``             columns to carry into the result; all of them unless named
       ``emit``             "all": whole rankings; "changes": what entered, left or moved
       ``delay``            how late rows may come; those are always counted (default 10 seconds,
@@ -103,6 +106,12 @@ def top_k(
 
     del given["df"]
     if key is not None:
+        if given.pop("ties") != "newest":
+            raise QueryError(
+                f"ties is {ties!r} with key=",
+                "totals, of which the key with the newest row ranks first if they are equal",
+                "leave ties out",
+            )
         return ask(df, totals.FAMILY, totals.TotalsOptions(**given))
     refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
     if shards is not None:

@@ -37,12 +37,14 @@ def explain_lines(plan: Plan) -> Lines:
     """The plan of a query: panes, who answers, what is kept, order, lateness."""
     base, axis = plan.base, plan.base.axis
     position = axis.column
-    ties = f", then higher {', '.join(plan.tie_breakers)}" if plan.tie_breakers else ""
+    oldest_first = getattr(plan, "oldest_first", False)
+    age, higher = ("older", "lower") if oldest_first else (axis.order, "higher")
+    ties = f", then {higher} {', '.join(plan.tie_breakers)}" if plan.tie_breakers else ""
     where = base.derivation.where
     lines = [
         *([] if where is None else [("rows", f"only those for which {where}")]),
         *plan.explain_lines(),
-        ("order", f"higher score, then {axis.order} {position}{ties}"),
+        ("order", f"higher score, then {age} {position}{ties}"),
     ]
     if axis.counts_rows:
         count = f"rows up to {axis.delay:,} behind the highest {position} count"

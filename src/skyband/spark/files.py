@@ -150,7 +150,8 @@ class FileRanking:
 
     def pruned(self, rows: DataFrame) -> DataFrame:
         """Only the rows among the k best of their pane: no other can ever be in an answer."""
-        return best_of_panes(rows, _pane(self.query.window), self.query.k)
+        query = self.query
+        return best_of_panes(rows, _pane(query.window), query.k, query.ties == "oldest")
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What makes a monitor in a worker, of the query and an algorithm."""
@@ -214,9 +215,12 @@ def rank_staged(
     return _read_windows(out)
 
 
-def best_of_panes(rows: DataFrame, pane: Column, k: int) -> DataFrame:
+def best_of_panes(rows: DataFrame, pane: Column, k: int, oldest_first: bool = False) -> DataFrame:
     """Only the rows among the k best of each key and pane."""
-    best = F.max_by(F.struct("place", "row", "score"), F.struct("score", "place", "row"), k)
+    row = F.struct("place", "row", "score")
+    best = F.max_by(row, F.struct("score", "place", "row"), k)
+    if oldest_first:
+        best = F.min_by(row, F.struct(-F.col("score"), "place", "row"), k)
     panes = rows.groupBy("key", pane.alias("pane")).agg(best.alias("best"))
     return panes.select("key", F.inline("best"))
 

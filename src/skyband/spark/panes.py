@@ -60,8 +60,14 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
     """
     base, grid = plan.base, plan.grid
     keys, columns = base.key_names, base.column_names
-    order = F.struct(SCORE, POSITION, *base.tie_names)
-    best = F.max_by(F.struct(SCORE, *columns), order, plan.query.k)
+    row, k = F.struct(SCORE, *columns), plan.query.k
+    if plan.oldest_first:
+        score = F.col(SCORE)
+        falling = F.bitwise_not(score) if plan.score.is_exact else -score
+        order = F.struct(score.isNull(), falling, POSITION, *base.tie_names)
+        best = F.min_by(row, order, k)
+    else:
+        best = F.max_by(row, F.struct(SCORE, POSITION, *base.tie_names), k)
     counts_rows = base.axis.counts_rows
     last = [F.max(POSITION).alias(POSITION)] if counts_rows else []
     groups = rows.groupBy(*keys, LABEL, *longer(rows)).agg(best.alias(BEST), *last)

@@ -281,6 +281,11 @@ class WindowPlan(Plan):
         return bool(self.query.emit == "changes")
 
     @property
+    def oldest_first(self) -> bool:
+        """Whether the oldest of equal scores ranks first, not the newest."""
+        return getattr(self.query, "ties", "newest") == "oldest"
+
+    @property
     def full(self) -> bool:
         """Whether windows are answered only once they are full."""
         return getattr(self.query.window, "full", False)
@@ -314,6 +319,7 @@ class WindowPlan(Plan):
             "score": self.score_text,
             **({"score_type": self.score.type.simpleString()} if self.score.is_exact else {}),
             "emit": self.query.emit,
+            **({"ties": "oldest"} if self.oldest_first else {}),
             "algorithm": self.algorithm,
         }
 

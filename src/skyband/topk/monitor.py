@@ -19,31 +19,41 @@ from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps
-from skyband.errors import DataError
+from skyband.errors import DataError, QueryError
 from skyband.order import Bools
 from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
-from skyband.topk.planner import SAMPLE, plan, trend
+from skyband.topk.planner import OLDEST_FIRST, SAMPLE, plan, trend
 
 
 def _described(described: Mapping[str, Any]) -> TopK:
     weights = described["weights"]
     weights = None if weights is None else tuple(weights)
     numbers = described.get("numbers", "float64")
-    return TopK(described["k"], window_of(described), described["emit"], weights, numbers)
+    ties = described.get("ties", "newest")
+    return TopK(described["k"], window_of(described), described["emit"], weights, numbers, ties)
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    if query.ties == "oldest" and algorithm not in ("auto", OLDEST_FIRST):
+        raise QueryError(
+            f"algorithm is {algorithm!r} with ties='oldest'",
+            f"{OLDEST_FIRST}, auto: others forget an older row for a newer one of equal score",
+            "leave algorithm out",
+        )
     if algorithm != "auto":
         return Plan(algorithm, ("asked for by name",))
-    if options:
+    if options and query.ties == "newest":
         return Plan("sap", ("options were given, and they are SAP's",))
     return plan(query)
 
 
 def _build(planned: Plan, setting: Setting, query: TopK) -> Algorithm:
-    return build(planned.algorithm, replace(setting, weights=query.weights))
+    oldest_first = query.ties == "oldest"
+    return build(
+        planned.algorithm, replace(setting, weights=query.weights, oldest_first=oldest_first)
+    )
 
 
 FAMILY = Family(
@@ -93,7 +103,14 @@ class Monitor(BaseMonitor[TopK]):
 
     @override
     def _new_algorithm(self) -> Algorithm:
-        return Plain(self._setting()) if self._begins_plain else super()._new_algorithm()
+        return self._plain() if self._begins_plain else super()._new_algorithm()
+
+    def _plain(self) -> Plain:
+        return Plain(replace(self._setting(), oldest_first=self.query.ties == "oldest"))
+
+    @override
+    def _pruned_to(self) -> int | None:
+        return None if self.query.ties == "oldest" else super()._pruned_to()
 
     @property
     @override
@@ -206,4 +223,4 @@ class Monitor(BaseMonitor[TopK]):
     def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._undecided = header["undecided"]
         if header["plain"]:
-            self._algorithm = Plain(self._setting())
+            self._algorithm = self._plain()

@@ -106,7 +106,8 @@ class Plain(Algorithm):
         if len(ranked) > 4 * k:
             worst = np.partition(score[ranked], len(ranked) - k)[len(ranked) - k]
             ranked = ranked[score[ranked] >= worst]
-        order = np.lexsort((-ranked, -score[ranked]))[:k]
+        age = ranked if self.setting.oldest_first else -ranked
+        order = np.lexsort((age, -score[ranked]))[:k]
         self._work[[SLIDES, RESCANS]] += 1
         self._work[[CANDIDATES, RESCANNED]] += stop - first
         return ranked[order] + first

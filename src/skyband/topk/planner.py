@@ -13,6 +13,9 @@ from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
 
+OLDEST_FIRST = "recompute"
+"""The algorithm that can rank the oldest of equal scores first."""
+
 SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
@@ -37,6 +40,8 @@ def trend(scores: Floats) -> bool | None:
 
 def plan(query: TopK, observed: Floats | None = None) -> Plan:
     """Choose an algorithm for a query, given the first scores of its stream if there are any."""
+    if query.ties == "oldest":
+        return Plan(OLDEST_FIRST, ("of equal scores the oldest comes first",))
     window, k = query.window, query.k
     smooth = None if observed is None else trend(observed)
     if query.weights is not None and len(query.weights) > 1:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm, best_of
@@ -31,7 +32,7 @@ class State(NamedTuple):
     now: Record
 
 
-_NOW = fields("k")
+_NOW = fields("k", "oldest_first")
 
 
 class Recompute(Algorithm):
@@ -54,7 +55,7 @@ class Recompute(Algorithm):
             ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            record(_NOW, k=setting.k),
+            record(_NOW, k=setting.k, oldest_first=setting.oldest_first),
         )
 
     @override
@@ -68,6 +69,11 @@ class Recompute(Algorithm):
         raw = fitted(self.state.raw, rows.size, most)
         if raw is not self.state.raw:
             self.state = self.state._replace(raw=raw)
+
+    @override
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        # snapshots of earlier versions do not say it
+        super().restored(header, {"now.oldest_first": np.zeros(1, np.int64), **arrays})
 
     @override
     def kept(self) -> Ints:
@@ -100,7 +106,7 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
         store(raw, scores, position, stop)
         position = stop
         if steps.emit[step]:
-            _select(raw, k, best)
+            _select(raw, k, best, state.now[0].oldest_first != 0)
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += raw.bounds[1] - raw.bounds[0]
             state.work[RESCANS] += 1
@@ -113,21 +119,23 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
 
 
 @lean
-def _select(raw: Ring, k: int, best: Ranked) -> None:
+def _select(raw: Ring, k: int, best: Ranked, oldest_first: bool) -> None:
     """Rank the k best of the ring.
 
-    Reads the newest first: of equal scores those read later are worse, so the threshold excludes
-    them.
+    Reads what ranks first of equal scores first: those read later are worse, so the threshold
+    excludes them. Where the oldest do, sequence numbers are ranked with their signs turned.
     """
     best.size[0] = 0
     size = 0
     threshold = -np.inf
-    for seq in range(raw.bounds[1] - 1, raw.bounds[0] - 1, -1):
+    first, stop = raw.bounds[0], raw.bounds[1]
+    for at in range(stop - first):
+        seq = first + at if oldest_first else stop - 1 - at
         score = raw.score[seq & raw.mask[0]]
-        # an equal score met later is older, hence worse; -inf itself must pass while there is room
+        # an equal score met later is worse; -inf itself must pass while there is room
         if score > threshold or (size < k and score >= threshold):
             best.score[size] = score
-            best.seq[size] = seq
+            best.seq[size] = -seq if oldest_first else seq
             size += 1
             if size == 2 * k:
                 best.size[0] = size
@@ -137,3 +145,6 @@ def _select(raw: Ring, k: int, best: Ranked) -> None:
     best.size[0] = size
     rank(best)
     best.size[0] = min(k, size)
+    if oldest_first:
+        for at in range(best.size[0]):
+            best.seq[at] = -best.seq[at]

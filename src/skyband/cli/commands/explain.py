@@ -19,6 +19,7 @@ _NOT_OF_A_QUERY = ("file", "as_json", "physical")
 _DEFAULTS = {
     "k": "10",
     "emit": "all",
+    "ties": "newest",
     "algorithm": "auto",
     "combine": "sum",
     "outside": "error",

@@ -13,7 +13,7 @@ from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, G
 from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import held_in, opening_lines, per_window, shared_metrics
-from skyband.query import TopK
+from skyband.query import TIES, Ties, TopK
 from skyband.topk.estimates import candidates_of_rows
 
 
@@ -34,7 +34,9 @@ class TopFileOptions(QueryOptions):
         from skyband.topk import ALGORITHMS
 
         window = options.window_of(given)
-        query = TopK(options.whole(given["k"], "--k", example=10), window, options.emit_of(given))
+        k = options.whole(given["k"], "--k", example=10)
+        ties: Ties = options.choice(given["ties"], "--ties", TIES)  # type: ignore[assignment]
+        query = TopK(k, window, options.emit_of(given), ties=ties)
         algorithm = options.choice(given["algorithm"], "--algorithm", ("auto", *ALGORITHMS))
         return cls(given["by"], given["time"], given["partition_by"] or [], algorithm, query)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
@@ -35,6 +35,7 @@ from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
+from skyband.topk.planner import plan
 from skyband.totals.aggregate import refuse_aggregate
 from skyband.windows import CountWindow
 
@@ -49,13 +50,14 @@ class TopKOptions(WindowOptions):
     by: str | Column
     id: Names | None = None
     keep: Names | None = None
+    ties: str = "newest"
 
     arrivals: ClassVar[bool] = True
 
     def query(self) -> TopK:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
-        query = TopK(k=self.k, window=window, emit=self.emit)  # type: ignore[arg-type]
+        query = TopK(k=self.k, window=window, emit=self.emit, ties=self.ties)  # type: ignore[arg-type]
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
         else:
@@ -83,6 +85,7 @@ class TopKPlan(WindowPlan):
             self.changes,
             self.first_full_window,
             self.score.transport_type,
+            self.oldest_first,
         )
 
     def explain_lines(self) -> Lines:
@@ -152,20 +155,28 @@ class ArrivalPlan(TopKPlan):
 
     def state(self) -> StateSpec:
         """Keep the engine of each key, and the rows that wait."""
-        algorithm = ALGORITHM if self.algorithm == "auto" else self.algorithm
         return ArrivalSpec(
             tuple(self.base.key_names),
             self.base.axis,
             self.grid,
             self.query,
-            algorithm,
+            self._engine,
             transport_types(self.base.ties),
             self.base.types,
         )
 
+    @property
+    def _engine(self) -> str:
+        """The algorithm of the local engine."""
+        if self.algorithm == "auto":
+            return plan(self.query).algorithm if self.oldest_first else ALGORITHM
+        return self.algorithm
+
     def _path_lines(self) -> Lines:
         algorithm = f"{self.algorithm}: asked for by name"
-        if self.algorithm == "auto":
+        if self.oldest_first:
+            algorithm = f"{self._engine}: it ranks the oldest of equal scores first"
+        elif self.algorithm == "auto":
             algorithm = (
                 f"{ALGORITHM}: its state, which each batch reads and writes, is the smallest"
             )
@@ -189,6 +200,7 @@ class TopKQuery(WindowQuery, RowFields):
     """What :func:`skyband.spark.top_k` is asked, in a job file."""
 
     by: str = Field(description="an expression over columns, such as price * volume")
+    ties: Literal["newest", "oldest"] = Field(default="newest", description="newest or oldest")
 
     def options(self, safe: SafeText, drain: str | None = None) -> TopKOptions:
         """The options that are asked for."""

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
@@ -27,6 +27,7 @@ from skyband.spark.state.processor import (
 )
 
 Column = list[Any]
+Side = Literal["left", "right"]
 
 
 class CandidatePane(NamedTuple):
@@ -105,6 +106,12 @@ class Ranking:
         """The rows at these places."""
         return Ranking(self.pool, self.pane[at], self.place[at], self.score[at], self.slot[at])
 
+    @staticmethod
+    def joined(parts: list[Ranking]) -> Ranking:
+        """The rows of several rankings of one pool, one after the other."""
+        columns = ((part.pane, part.place, part.score, part.slot) for part in parts)
+        return Ranking(parts[0].pool, *map(np.concatenate, zip(*columns, strict=True)))
+
     def save(self, prefix: str = "") -> dict[str, Any]:
         """The fields of a state that hold these rows."""
         return {
@@ -140,7 +147,8 @@ class Candidates:
     inserted: rows of the pane must not push out rows that only those windows hold.
 
     Invariants (numbered as in :meth:`check_invariants`)
-      1. rows stand in rank order: score descending, newer pane first, place in the pane
+      1. rows stand in rank order: score descending, newer pane first (or the older one), place in
+         the pane
       2. ``dominator_count`` is how many candidates above live at least as long, and is below k
       3. no row's last window is before ``due``, the first window not yet answered
 
@@ -158,6 +166,7 @@ class Candidates:
     due: int = -FOREVER
     last_complete_window: int = -FOREVER  # if windows count rows
     numbers: Numbers = "float64"  # what scores are
+    oldest_first: bool = False  # what ranks first of equal scores
     pool: Pool = field(init=False)
     rows: Ranking = field(init=False)
     dominator_count: Ints = field(init=False)
@@ -217,30 +226,35 @@ class Candidates:
             raise AssertionError(f"pane of window {step} after window {self.due - 1} was answered")
         if not pane.score:
             return
-        score = np.array(pane.score, self.numbers)
-        new = len(score)
-        below = turned(score)
-        above = np.searchsorted(below, self.rows.falling, side="right")  # ties: the newer first
-        order = np.argsort(np.concatenate([below, self.rows.falling]), kind="stable")
-        in_pane = self._dominators_in_pane(pane, below)
-        counts = np.concatenate([in_pane, self.dominator_count + above])[order]
-        fits = counts < self.k
-        joined = Ranking(
+        new = Ranking(
             self.pool,
-            np.concatenate([np.full(new, pane.number, np.int64), self.rows.pane]),
-            np.concatenate([np.arange(new, dtype=np.int64), self.rows.place]),
-            np.concatenate([score, self.rows.score]),
-            np.concatenate([self.pool.add(pane.columns, new), self.rows.slot]),
+            np.full(len(pane.score), pane.number, np.int64),
+            np.arange(len(pane.score), dtype=np.int64),
+            np.array(pane.score, self.numbers),
+            self.pool.add(pane.columns, len(pane.score)),
         )
+        tied_above: Side = "left" if self.oldest_first else "right"
+        above = np.searchsorted(new.falling, self.rows.falling, side=tied_above)
+        parts = [
+            (new, self._dominators_in_pane(new)),
+            (self.rows, self.dominator_count + above),
+        ]
+        if self.oldest_first:  # what comes first of equal scores ranks first
+            parts.reverse()
+        joined = Ranking.joined([rows for rows, _ in parts])
+        order = np.argsort(joined.falling, kind="stable")
+        counts = np.concatenate([counts for _, counts in parts])[order]
+        fits = counts < self.k
         self.rows = joined.take(order[fits])
         self.dominator_count = counts[fits]
 
-    def _dominators_in_pane(self, pane: CandidatePane, below: Scores) -> Ints:
+    def _dominators_in_pane(self, new: Ranking) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
-        counts = np.arange(len(below), dtype=np.int64)
-        as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(pane.number)
+        counts = np.arange(len(new), dtype=np.int64)
+        as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(new.pane[0])
         if as_long.any():
-            counts += np.searchsorted(self.rows.falling[as_long], below, side="left")
+            tied_above: Side = "right" if self.oldest_first else "left"
+            counts += np.searchsorted(self.rows.falling[as_long], new.falling, side=tied_above)
         return counts
 
     def answer_before(self, step: int) -> Iterator[Answer]:
@@ -277,7 +291,8 @@ class Candidates:
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken."""
         rows, longer_lived = self.rows, list[int]()
-        columns = (rows.falling, -rows.pane, rows.place)
+        age = rows.pane if self.oldest_first else -rows.pane
+        columns = (rows.falling, age, rows.place)
         order = zip(*(column.tolist() for column in columns), strict=True)
         assert all(before < after for before, after in pairwise(order)), "1"
         lasts = self.lifetimes.last(rows.pane).tolist()
@@ -329,6 +344,7 @@ class CandidateSpec(StateSpec):
     changes: bool
     first_full_window: int = -FOREVER
     score: DataType = field(default_factory=DoubleType)
+    oldest_first: bool = False
 
     @property
     def numbers(self) -> Numbers:
@@ -376,6 +392,7 @@ class CandidateSpec(StateSpec):
             self.changes,
             self.first_full_window,
             numbers=self.numbers,
+            oldest_first=self.oldest_first,
         )
         if fields is not None:
             candidates.due = fields["due"]
