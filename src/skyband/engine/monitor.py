@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,8 +70,13 @@ class BaseMonitor(ABC, Generic[Q]):
         self._algorithm = self._new_algorithm()
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
-        compares = query.emit == "changes" and family.changes != "kernel"
-        self._changes = Changes(by_place=family.changes == "id") if compares else None
+        compares = query.emit == "changes" and self._changes_by != "kernel"
+        self._changes = Changes(by_place=self._changes_by == "id") if compares else None
+
+    @property
+    def _changes_by(self) -> Literal["kernel", "row", "id"]:
+        """Who compares rankings, see :class:`Family`."""
+        return self.family.changes
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
@@ -95,7 +100,7 @@ class BaseMonitor(ABC, Generic[Q]):
             slide=window.slide,
             counted=self._counted,
             together=self._panes.together,
-            changes=query.emit == "changes" and self.family.changes == "kernel",
+            changes=query.emit == "changes" and self._changes_by == "kernel",
             options=self._options,
         )
 
@@ -276,7 +281,7 @@ class BaseMonitor(ABC, Generic[Q]):
         """Whole rankings as changes, where the engine compares them."""
         if self._changes is None:
             return ranked
-        number = seq if self.family.changes == "row" else ranked.id
+        number = seq if self._changes_by == "row" else ranked.id
         place = seq if ranked.time is None else ranked.time
         changed = self._changes.of_windows(
             [0] * len(ranked), ranked.offsets, (ranked.score, number, place, ranked.id)
@@ -295,7 +300,7 @@ class BaseMonitor(ABC, Generic[Q]):
     def kept(self) -> Ints:
         """Arrival numbers of the rows by which objects may still be reported, ascending."""
         parts = [self._algorithm.kept(), self._algorithm.reported()]
-        if self._changes is not None and self.family.changes == "row":
+        if self._changes is not None and self._changes_by == "row":
             parts += [numbers for _, numbers, _, _ in self._changes.reported.values()]
         present = [numbers for numbers in parts if len(numbers)]
         return np.unique(np.concatenate(present)) if len(present) > 1 else parts[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,6 +107,12 @@ class Monitor(BaseMonitor[TopK]):
 
     def _plain(self) -> Plain:
         return Plain(replace(self._setting(), oldest_first=self.query.ties == "oldest"))
+
+    @property
+    @override
+    def _changes_by(self) -> Literal["kernel", "row", "id"]:
+        # kernels compare rankings in which the newest of equal scores stand first
+        return "row" if self.query.ties == "oldest" else "kernel"
 
     @override
     def _pruned_to(self) -> int | None:
