@@ -97,14 +97,23 @@ def test_sums_of_whole_numbers_are_told_apart(run, tmp_path):
 
 def test_wider_numbers_are_refused_with_the_cast_to_write(run, tmp_path):
     path = tmp_path / "wide.parquet"
-    wide = pa.array([Decimal("1.5")], pa.decimal128(30, 4))
-    parquet.write_table(pa.table({"d": wide, "n": [1]}), path)
+    wide = pa.array([Decimal("1.5"), Decimal(10**15)], pa.decimal128(30, 4))
+    tiny = pa.array([Decimal(0), Decimal(1)], pa.decimal128(30, 20))
+    parquet.write_table(pa.table({"d": wide, "n": [1, 2], "tiny": tiny}), path)
     error = run.fails("top", path, "--by", "d", "--last", 1)
-    assert "--by 'd' is of type DECIMAL(30,4)" in error
-    assert "'CAST(d AS DECIMAL(18, 4))' or --by 'CAST(d AS DOUBLE)'" in error
+    assert "--by 'd' holds a number beyond 99,999,999,999,999 in size" in error
+    assert "--by 'CAST(d AS DOUBLE)' rounds them" in error
     error = run.fails("totals", path, "--by", "sum(d)", "--key", "n", "--last", 1)
     assert "--by 'sum(CAST(d AS DOUBLE))'" in error
-    assert run("top", path, "--by", "CAST(d AS DECIMAL(18,4))", "--last", 1).code == 0
+    error = run.fails("top", path, "--by", "tiny", "--last", 1)
+    assert "--by 'tiny' is of type DECIMAL(30,20)" in error
+    assert "write --by 'CAST(tiny AS DOUBLE)'" in error
+    for narrow in ("least(d, 7)", "CAST(n AS UBIGINT)", "CAST(n AS UHUGEINT)"):
+        assert run("top", path, "--by", narrow, "--last", 1).code == 0
+    ran = run("top", path, "--by", "n * 0.5", "--last", 2, "--format", "csv")
+    assert [row["score"] for row in ran.rows] == ["1.0", "0.5"]
+    for large in ("18446744073709551615::UBIGINT", "(1::UHUGEINT << 127)"):
+        assert "rounds them" in run.fails("top", path, "--by", large, "--last", 1)
     assert run("top", path, "--by", "n::HUGEINT", "--last", 1).code == 0
     error = run.fails("top", path, "--by", "n::HUGEINT << 80", "--last", 1)
     assert "beyond 9,218,868,437,227,405,311 in size" in error
@@ -117,3 +126,52 @@ def test_families_that_round_refuse_what_would_be_rounded(run, numbers):
     assert "CAST(n AS DOUBLE):min" in error
     ok = ("--on", "CAST(n AS DOUBLE):min", "--on", "t:max")
     assert run("dominating", numbers, *ok, "--last", 6, "--k", 1).code == 0
+
+
+def test_derived_columns_with_our_names(run, tmp_path):
+    path = tmp_path / "names.csv"
+    path.write_text("g,v\nx,1\ny,2\nx,3\n")
+    query = ["--last", 3, "--format", "csv"]
+    ran = run("totals", path, "--by", "sum(v)", "--key", "upper(g) AS object", *query)
+    assert [(row["object"], row["score"]) for row in ran.rows] == [("X", "4"), ("Y", "2")]
+    ran = run(
+        "top",
+        path,
+        "--by",
+        "v",
+        "--partition-by",
+        "upper(g) AS row",
+        "--last",
+        1,
+        "--format",
+        "csv",
+    )
+    assert {row["row_1"] for row in ran.rows} == {"X", "Y"}
+
+
+def test_totals_of_all_time_by_key(run, tmp_path):
+    path = tmp_path / "board.csv"
+    path.write_text(f"t,g,c,v\n1,x,a,{LARGE}\n2,x,a,1\n3,y,b,5\n14,x,b,7\n")
+    ran = run(
+        "totals",
+        path,
+        "--by",
+        "sum(v)",
+        "--key",
+        "c",
+        "--partition-by",
+        "g",
+        "--time",
+        "t",
+        "--all-time",
+        "--every",
+        10,
+        "--format",
+        "csv",
+    )
+    assert [(row["window_end"], row["g"], row["c"], row["score"]) for row in ran.rows] == [
+        ("10", "x", "a", str(LARGE + 1)),
+        ("10", "y", "b", "5"),
+        ("20", "x", "a", str(LARGE + 1)),
+        ("20", "x", "b", "7"),
+    ]

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skyband import Monitor, TopK, TopKTotals, TotalsMonitor, last
+from skyband import Monitor, TopK, TopKTotals, TotalsMonitor, all_time, last
 from skyband.engine.whole_numbers import LARGEST, codes_of, numbers_of
 from skyband.errors import DataError, QueryError, SnapshotError
+from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
 from skyband.totals.query import BYS
 from tests.oracle import changes, count_windows, time_windows
@@ -167,3 +168,20 @@ def test_decimals_that_float64_does_not_tell_apart_are_refused():
     ]
     with pytest.raises(DataError, match="decimals of more than 15 digits"):
         monitor.push(pa.array([Decimal("100000000000000.1")], pa.decimal128(18, 1)))
+
+
+@pytest.mark.parametrize("by", ["max", "min"])
+def test_the_ends_of_64_bits_are_largest_and_least(by):
+    monitor = TotalsMonitor(TopKTotals(3, by, last(count=3), numbers="int64"))
+    (window,) = monitor.push(np.array([1, 2, 3]), np.array([ENDS[0], ENDS[1], 5]))
+    assert window.score.tolist() == [ENDS[1], 5, ENDS[0]]
+
+
+def test_keys_of_all_time():
+    query = TopK(1, all_time(every=10), numbers="int64")
+    engine = Partitioned(query)
+    parts = engine.push(
+        np.array([BIG + 1, BIG]), keys=np.array([0, 1]), ids=np.arange(2), times=np.array([1, 2])
+    )
+    ranked = [window for part in [*parts, *engine.finish()] for window in part.ranked]
+    assert [window.score.tolist() for window in ranked] == [[BIG + 1], [BIG]]

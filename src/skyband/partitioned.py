@@ -20,7 +20,7 @@ from skyband.engine.columns import (
     Dropped,
     arrival_numbers,
     id_column,
-    score_column,
+    number_column,
     time_column,
 )
 from skyband.engine.results import Ranked
@@ -135,7 +135,9 @@ class Partitioned:
 
     def _ranked(self, scores: Any) -> Ints:
         """Which rows can be ranked: with no others do windows go on that never let a row go."""
-        column, null = score_column(scores)
+        if hasattr(scores, "num_columns"):  # of totals, a record batch of values
+            scores = scores.column(0)
+        column, null = number_column(scores, self.query.numbers)
         unranked = np.isnan(column)
         nulls = 0 if null is None else int(null.sum())
         self._left_out.null_score += nulls

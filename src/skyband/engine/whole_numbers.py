@@ -64,7 +64,7 @@ def numbers_of(codes: Floats) -> Ints:
 
 def _beyond(number: int, what: str) -> DataError:
     return DataError(
-        f"{what} hold {number:,}",
+        f"a number of {what} is {number:,}",
         f"whole numbers up to {LARGEST:,} in size",
         "divide them, or convert them to floats to accept ties",
     )

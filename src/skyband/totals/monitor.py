@@ -117,7 +117,7 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
                 raise DataError("keys without values", "a value per key", "push(keys, values)")
             values = np.zeros(rows, self.query.numbers)
         value, null = number_column(values, self.query.numbers, "values")
-        if self.query.numbers == "int64" and np.isinf(value).any():
+        if self.query.numbers == "int64" and not self._extreme and np.isinf(value).any():
             raise too_large("a value")
         if len(value) != rows:
             raise DataError(
@@ -141,9 +141,14 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
     def _reported(self, ranked: Ranked) -> Ranked:
         if self.query.numbers == "float64" or self.query.by in ("count", "mean"):
             return ranked
-        if np.isinf(ranked.score).any():
-            raise too_large(f"a {self.query.by}")
+        if not self._extreme and np.isinf(ranked.score).any():
+            raise too_large("a sum")
         return decoded(ranked)
+
+    @property
+    def _extreme(self) -> bool:
+        """Whether totals are values as they are: the ends of int64 may be among them."""
+        return self.query.by in ("max", "min")
 
     @override
     def _saved(self) -> Saved:

@@ -24,7 +24,9 @@ class ArrowFiles:
         import pyarrow as pa
 
         try:
-            return _opened(file).schema.remove_metadata()
+            columns = _opened(file).schema
+            # whether NULL may occur is not of interest, and may differ between files
+            return pa.schema([pa.field(column.name, column.type) for column in columns])
         except (pa.ArrowInvalid, OSError) as error:
             problem = str(error).partition("\n")[0]
             raise DataError(
@@ -39,6 +41,8 @@ class ArrowFiles:
         return pa.RecordBatchReader.from_batches(self._schema, self._batches()).__arrow_c_stream__()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
         for file in self._files:
             reader = _opened(file)
             if hasattr(reader, "num_record_batches"):
@@ -46,7 +50,7 @@ class ArrowFiles:
             else:
                 batches = iter(reader)
             for batch in batches:
-                yield batch.replace_schema_metadata(None)
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
 
 def _opened(file: Path) -> Any:

@@ -323,7 +323,7 @@ class FileSource:
 
         They are over the columns of the file, and ``derived`` ones.
         """
-        number = self._free("row")
+        number = self._free("row", derived)
         more = "".join(f", {column.sql} AS {column.quoted}" for column in derived)
         numbered = f"SELECT row_number() OVER () - 1 AS {number}, *{more} FROM {self.scan}"
         return self._picked(rows, expressions, number, numbered)
@@ -335,16 +335,17 @@ class FileSource:
 
         ``apart`` and ``where`` are as in :meth:`rows`: the columns of keys, then of objects.
         """
-        number = self._free("object")
+        number = self._free("object", apart)
         names = ", ".join(dict.fromkeys(f"{column.sql} AS {column.quoted}" for column in apart))
         by = ", ".join(f"{column.quoted} NULLS FIRST" for column in apart)
         distinct = f"SELECT DISTINCT {names} FROM {self.scan} WHERE {where}"
         numbered = f"SELECT dense_rank() OVER (ORDER BY {by}) - 1 AS {number}, * FROM ({distinct})"
         return self._picked(objects, expressions, number, numbered)
 
-    def _free(self, name: str) -> str:
-        """A name that no column has."""
-        while self.column(name) is not None:
+    def _free(self, name: str, others: Sequence[Column]) -> str:
+        """A name that no column of the file has, nor any other."""
+        taken = {column.name.lower() for column in (*self.columns, *others)}
+        while name in taken:
             name = f"_{name}"
         return name
 
