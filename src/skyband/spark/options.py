@@ -131,10 +131,11 @@ class WindowOptions(CommonOptions):
         beside = {"slide": self.slide, "offset": self.offset, "full": self.full or None}
         for name, value in beside.items():
             if value is not None:
+                plain = type(self.window) in (CountWindow, TimeWindow)
                 raise QueryError(
                     f"{name} is {value!r} beside window={self.window!s}",
-                    "a window that says all of itself",
-                    f"leave {name} out",
+                    f"{name} inside of it" if plain else "a window that says all of itself",
+                    f"write window=last(..., {name}={value!r})" if plain else f"leave {name} out",
                 )
         window = self.window
         if isinstance(window, Mapping):
