@@ -19,7 +19,7 @@ from skyband.errors import DataError, QueryError
 from skyband.expressions import NamedExpression, named
 from skyband.spark.columns import column_names, quoted, require_frame, schema_of
 from skyband.spark.options import CommonOptions
-from skyband.spark.plan import warn_of_errors
+from skyband.spark.scores import warn_of_errors
 from skyband.spark.sessions import FAILURES, spark_message
 
 SafeText = Callable[[str, str], str]

@@ -103,8 +103,8 @@ def safe_score(text: str, columns: Collection[str] | None = None, option: str = 
     try:
         return _safe(text, columns)
     except QueryError as error:
-        found = option + error.found.removeprefix("by")
-        raise QueryError(found, error.expected, error.fix) from None
+        named = option + error.found.removeprefix("by")
+        raise QueryError(named, error.expected, error.fix) from None
 
 
 def _safe(text: str, columns: Collection[str] | None) -> str:

@@ -16,7 +16,8 @@ from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.jobs.queries import JobQuery, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions
 from skyband.spark.panes import best_rows, settled
-from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scores import Score, score_column
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 

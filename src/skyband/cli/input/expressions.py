@@ -69,19 +69,19 @@ def number(
     """
     sql, type = _number(source, text, option, way, before)
     decimal = _DECIMAL.fullmatch(type)
-    found = f"{option} {text!r} holds a number"
+    subject = f"{option} {text!r}"
     cast = f"{option} {quote(f'{before}CAST({_in_quotes(source, text)} AS DOUBLE){way}')}"
     if _WHOLE.fullmatch(type):
         whole = f"CAST(({sql}\n) AS BIGINT)"
         if "HUGE" in type or type == "UBIGINT":  # HUGEINT: as DuckDB reads large numbers of JSON
-            whole = _within(sql, whole, LARGEST, found, cast, signed=type == "HUGEINT")
+            whole = _within(sql, whole, LARGEST, subject, cast, signed=type == "HUGEINT")
         return Number(whole, 0)
     if decimal and int(decimal[2]) <= _LONG_DIGITS:
         width, scale = int(decimal[1]), int(decimal[2])
         narrow = sql if width <= _LONG_DIGITS else f"CAST(({sql}\n) AS DECIMAL(18, {scale}))"
         whole = f"CAST(({narrow}\n) * CAST({10**scale} AS DECIMAL(19, 0)) AS BIGINT)"
         if width > _LONG_DIGITS:  # as products are, whatever they hold
-            whole = _within(sql, whole, 10 ** (_LONG_DIGITS - scale) - 1, found, cast)
+            whole = _within(sql, whole, 10 ** (_LONG_DIGITS - scale) - 1, subject, cast)
         return Number(whole, scale)
     if decimal or type == "BIGNUM":
         raise _too_wide(text, option, way, before, type, "DOUBLE", "18 digits, or 64 bits")
@@ -100,12 +100,15 @@ def score(
     if type not in ("BIGINT", "UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"):
         return double
     cast = f"{option} {quote(f'{before}CAST({_in_quotes(source, text)} AS DOUBLE){way}')}"
-    return _within(sql, double, 1 << 53, f"{option} {text!r} holds a number", cast)
+    return _within(sql, double, 1 << 53, f"{option} {text!r}", cast)
 
 
-def _within(sql: str, number: str, most: int, found: str, cast: str, signed: bool = True) -> str:
+def _within(sql: str, number: str, most: int, subject: str, cast: str, signed: bool = True) -> str:
     """SQL of a number, which stops the query if it is larger than it can be told exactly."""
-    refusal = f"{found} beyond {most:,} in size; expected smaller ones; fix: {cast} rounds them"
+    refusal = (
+        f"{subject} holds a number beyond {most:,} in size; expected smaller ones; "
+        f"fix: {cast} rounds them"
+    )
     inside = f"({sql}\n) <= {most}" + (f" AND ({sql}\n) >= {-most}" if signed else "")
     return (
         f"CASE WHEN ({sql}\n) IS NULL THEN NULL WHEN {inside} THEN {number} "

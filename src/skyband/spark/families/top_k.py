@@ -30,7 +30,8 @@ from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
 from skyband.spark.panes import best_rows, deduplicated, settled, watermarked
-from skyband.spark.plan import Family, WindowPlan, check_k, exact_score, resolve_base
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS

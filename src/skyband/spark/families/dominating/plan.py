@@ -26,7 +26,8 @@ from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
-from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scores import Score, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import SHARD
 from skyband.windows import TimeWindow

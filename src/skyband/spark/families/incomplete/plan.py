@@ -38,7 +38,8 @@ from skyband.spark.jobs.queries import JobQuery, Part, SafeText, WindowQuery
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import settled
-from skyband.spark.plan import Family, Score, WindowPlan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scores import Score, score_column
 from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import merged, shard_groups, shard_panes, spread
 

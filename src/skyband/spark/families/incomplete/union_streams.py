@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from skyband.errors import DataError, QueryError
 from skyband.spark.columns import column_names, quoted
 from skyband.spark.derive import derived
-from skyband.spark.plan import score_column
+from skyband.spark.scores import score_column
 
 if TYPE_CHECKING:
     from skyband.spark.families.incomplete.plan import IncompleteOptions
@@ -42,15 +42,15 @@ def union_streams(
             f"one for each of {', '.join(map(str, streams))}",
             "leave streams out to take those of the mapping",
         )
-    parts, asked = {}, options
+    parts, derived_options = {}, options
     for name in streams:
-        parts[name], asked = _part(name, frames[name], options)
+        parts[name], derived_options = _part(name, frames[name], options)
     if len({part.isStreaming for part in parts.values()}) > 1:
         raise QueryError(
             "streaming and batch DataFrames together", "all of one kind", "read all with readStream"
         )
     _check_types(parts)
-    return reduce(DataFrame.unionByName, parts.values()), asked
+    return reduce(DataFrame.unionByName, parts.values()), derived_options
 
 
 def _part(name: str, df: Any, options: IncompleteOptions) -> tuple[DataFrame, IncompleteOptions]:

@@ -44,18 +44,8 @@ from skyband.spark.jobs.queries import DESCRIBED, JobQuery, SafeText, WindowFiel
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
 from skyband.spark.panes import pane_number, settled, watermarked
-from skyband.spark.plan import (
-    LONG_DIGITS,
-    Family,
-    Score,
-    WindowPlan,
-    as_double,
-    check_k,
-    evaluated,
-    resolve_base,
-    too_wide,
-    warn_of_errors,
-)
+from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scores import LONG_DIGITS, Score, as_double, evaluated, too_wide, warn_of_errors
 from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread

@@ -46,7 +46,8 @@ from skyband.spark.output import (
     unpacked_keys,
 )
 from skyband.spark.panes import deduplicated, watermarked
-from skyband.spark.plan import Family, Plan, check_k, resolve_base, score_column
+from skyband.spark.plan import Family, Plan, check_k, resolve_base
+from skyband.spark.scores import score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import require_answerable
