@@ -44,7 +44,7 @@ class SumBlockWriter:
         """Cut partial sums, behind groups and pane, into blocks."""
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import codes
+        from skyband.spark.state.arrow_order import codes
 
         width = len(self.groups) + 1
         groups = sums.columns[:width]

@@ -1,4 +1,4 @@
-"""Keys of any type as Arrow columns: their numbers, their order, and which of them are equal."""
+"""Keys of any type as Arrow columns, and their numbers."""
 
 from __future__ import annotations
 
@@ -10,64 +10,10 @@ import pyarrow.compute as pc
 
 from skyband.errors import DataError
 from skyband.order import Ints
+from skyband.spark.state.arrow_order import codes
 from skyband.spark.state.candidates import Column
 
 _NULL = -(1 << 63)
-
-
-def flat(columns: list[Any]) -> list[Any]:
-    """The same columns, of which structs are taken apart."""
-    plain: list[Any] = []
-    for column in columns:
-        if pa.types.is_struct(column.type):
-            plain += [pc.is_valid(column), *flat(column.flatten())]
-        else:
-            plain.append(column)
-    return plain
-
-
-def codes(columns: list[Any], rows: int) -> Ints:
-    """Numbers from 0 on, by first appearance, that are equal where all columns are."""
-    combined = np.zeros(rows, np.int64)
-    for at, column in enumerate(flat(columns)):
-        indices = column.dictionary_encode(null_encoding="encode").indices
-        code = indices.to_numpy(zero_copy_only=False).astype(np.int64)
-        if at == 0:
-            combined = code
-        else:  # two numbers below 2**31 make one that is dense again
-            both = pa.array((combined << 31) + code).dictionary_encode().indices
-            combined = both.to_numpy(zero_copy_only=False).astype(np.int64)
-    return combined
-
-
-def in_order(at: Ints, columns: list[Any]) -> Ints:
-    """Places by time, then by key, as Spark orders keys: NULL lowest, NaN highest."""
-    order = np.argsort(at, kind="stable")
-    same = np.diff(at[order]) == 0
-    if not same.any():
-        return order
-    tied = np.flatnonzero(np.concatenate([same, [False]]) | np.concatenate([[False], same]))
-    rows = order[tied]
-    order_by = [pa.array(at[rows])]
-    for column in flat(columns):
-        part = column.take(pa.array(rows))
-        order_by += [pc.is_valid(part), _sortable(part)] if part.null_count else [_sortable(part)]
-    table = pa.Table.from_arrays(order_by, [str(i) for i in range(len(order_by))])
-    by: Any = [(name, "ascending") for name in table.column_names]
-    inside = pc.sort_indices(table, sort_keys=by)
-    order[tied] = rows[inside.to_numpy()]
-    return order
-
-
-def _sortable(column: Any) -> Any:
-    """A column that Arrow sorts as Spark does: of floats, whole numbers of the same order."""
-    if not pa.types.is_floating(column.type):
-        return column
-    null = pc.is_null(column).to_numpy(zero_copy_only=False)
-    value = column.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False) + 0.0
-    bits = np.where(np.isnan(value), np.inf, value).view(np.int64)
-    place = np.where(bits < 0, bits ^ np.int64((1 << 63) - 1), bits) + np.isnan(value)
-    return pa.array(place, mask=null)
 
 
 class KeyEncoder:

@@ -98,7 +98,7 @@ class ShardTotals:
         """
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import in_order
+        from skyband.spark.state.arrow_order import in_order
 
         rows = self._read(blocks)
         rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
@@ -165,7 +165,7 @@ class ShardTotals:
         """
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import in_order
+        from skyband.spark.state.arrow_order import in_order
 
         newest = max(self.alive, default=0)
         same = [n for n in self.alive if self._grid.last(n) == self._grid.last(newest)]

@@ -178,7 +178,7 @@ class PartialSums:
         """Values of equal rows added up, and the first of each; of positions the newest."""
         import pyarrow as pa
 
-        from skyband.spark.families.totals.keys import codes
+        from skyband.spark.state.arrow_order import codes
 
         rows = len(values[POSITION])
         adds: dict[str, str] = {POSITION: "max"}
