@@ -18,7 +18,7 @@ from skyband.errors import DataError, SnapshotError
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import POSITION, SCORE
 from skyband.spark.families.totals import state
-from skyband.spark.families.totals.blocks import PaneAdder, arrow_bytes
+from skyband.spark.families.totals.blocks import PaneAdder
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import (
     EXACT,

@@ -86,6 +86,14 @@ class PaneLifetimes:
         """The last window that is answered if the input ends with this pane."""
         return FOREVER
 
+    def last_begun(self, pane: int) -> int:
+        """The last window that has begun with this pane.
+
+        Where rows leave together, it is the one that the pane's step completes: later ones would
+        show the same.
+        """
+        return self.step(pane) if self.together else int(self.last(pane))
+
     def require_few_windows(self, panes: Sequence[int], due: int, upto: int) -> None:
         """Refuse ascending panes whose rows are in too many windows, from ``due`` to ``upto``.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
@@ -35,6 +36,8 @@ from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, WatermarkProgress
 from skyband.spark.state.batch import Piece, rows_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from skyband.spark.state.candidates import Answer
 
 T = TypeVar("T")
@@ -87,6 +90,11 @@ class KeyState(ABC):
         """Remove what is kept outside of the state's fields."""
         return
 
+    def fork(self) -> KeyState:
+        """A copy that may run ahead and be thrown away: it writes nothing that lasts."""
+        spec = getattr(self, "spec", None)  # plain values, which nobody changes
+        return deepcopy(self, {id(spec): spec})
+
 
 @dataclass(frozen=True)
 class StateSpec(ABC):
@@ -100,8 +108,12 @@ class StateSpec(ABC):
     grid: PaneGrid
 
     name: ClassVar[str] = "candidates"  # of the state in a checkpoint
-    pane_store: ClassVar[tuple[str, str] | None] = None  # its name, and that of its column
     arrow: ClassVar[bool] = False  # whether a batch comes as Arrow's arrays, not as lists
+
+    @property
+    def pane_store(self) -> tuple[str, str] | None:
+        """The name of the store for panes, and of its column, if there is one."""
+        return None
 
     @property
     def batch_order(self) -> tuple[str, ...]:
@@ -145,6 +157,24 @@ class StateSpec(ABC):
     def weight(self, row: tuple[Any, ...]) -> int:
         """How many ranked rows an output row holds, without its key."""
         return len(row[2])
+
+    # what windows that are still open need, see `updates.py`
+
+    def pane_of_rows(self, number: int, rows: pa.RecordBatch, newest: int) -> Any:
+        """A pane of rows that were reduced in tasks; ``newest`` is the position of its newest."""
+        raise NotImplementedError
+
+    def ahead(self, newest_pane: int) -> WatermarkProgress:
+        """How far to run ahead to answer all windows that have begun."""
+        return WatermarkProgress(self.grid.last_begun(newest_pane), False)
+
+    def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The windows of an output row, each by a name, as an output row of its own."""
+        yield str(row[0]), row
+
+    def is_current(self, row: tuple[Any, ...], newest_pane: int) -> bool:
+        """Whether an output row is of the window that the newest row's slide completes."""
+        return bool(row[0] == self.grid.step(newest_pane))
 
     @property
     def layout(self) -> StructType:

@@ -15,11 +15,10 @@ from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import POSITION
 from skyband.spark.families.totals.sums import PartialSums
 from skyband.spark.state.batch import tables
+from skyband.spark.state.row_blocks import BLOCK, arrow_bytes
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-BLOCK = "block"
 
 
 @dataclass(frozen=True)
@@ -91,14 +90,3 @@ class PaneAdder(SumBlockWriter):
             (batch,) = rows.combine_chunks().to_batches()
             panes = self.grid.pane(batch.column(POSITION).to_numpy())
             yield self.write(self.sums.add_arrow(batch, self.groups, panes))
-
-
-def arrow_bytes(batch: pa.RecordBatch) -> bytes:
-    """Rows as bytes, without their schema."""
-    import pyarrow as pa
-
-    # a slice would be written with all of its texts
-    alone = pa.RecordBatch.from_arrays(
-        [pa.concat_arrays([column]) for column in batch.columns], schema=batch.schema
-    )
-    return bytes(alone.serialize())

@@ -19,7 +19,6 @@ import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
-from skyband.spark.families.totals.blocks import arrow_bytes
 from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
@@ -34,6 +33,7 @@ from skyband.spark.state.processor import (
     answer_rows,
     array_field,
 )
+from skyband.spark.state.row_blocks import arrow_bytes
 from skyband.totals.query import TopKTotals
 
 if TYPE_CHECKING:
