@@ -25,8 +25,8 @@ from skyband.engine.columns import (
 )
 from skyband.engine.results import Ranked
 from skyband.engine.steps import Steps, TimeSteps
-from skyband.errors import DataError
-from skyband.order import Bools, Ints
+from skyband.errors import DataError, QueryError
+from skyband.order import Ints
 from skyband.query import TopK
 from skyband.topk.monitor import Monitor
 from skyband.windows import FOREVER, AllTimePanes, CountWindow, Panes, TimeWindow, over_ticks
@@ -73,6 +73,12 @@ class Partitioned:
     def __init__(
         self, query: TopK, algorithm: str = "auto", monitor: Callable[..., AnyMonitor] = Monitor
     ) -> None:
+        if query.emit == "updates":
+            raise QueryError(
+                "emit is 'updates' for rows that come key by key",
+                "'all' or 'changes': when the next key comes, the windows of a key are final",
+                "leave emit out, or use a Monitor per key",
+            )
         self.query = query
         self.plan = monitor(query, algorithm).plan
         self._algorithm = algorithm
@@ -340,25 +346,10 @@ class _Line:
                 return RankedByKey(stretches.key[owner], whole)
             # on the line a key's rows leave behind its stretch; in truth they never do
             there = window <= stretches.upto[owner]
-            return RankedByKey(stretches.key[owner][there], _only(whole, there))
+            return RankedByKey(stretches.key[owner][there], whole.only(there))
         # on the line a key's windows slide on after its last arrival; in truth they stop there
         there = end <= stretches.newest[owner] + 1 if len(owner) else np.ones(0, np.bool_)
         counted = replace(
             ranked, window_start=np.maximum(start, 0), window_end=end, time=None, timed=False
         )
-        return RankedByKey(stretches.key[owner][there], _only(counted, there))
-
-
-def _only(ranked: Ranked, there: Bools) -> Ranked:
-    """Some of the windows."""
-    counts = np.diff(ranked.offsets)
-    rows: Bools = np.repeat(there, counts)
-    of_rows = ("score", "id", "time", "ranks", "previous_rank")
-    of_windows = ("window_start", "window_end", "exact", "accuracy")
-    columns = {
-        name: column[which]
-        for names, which in ((of_rows, rows), (of_windows, there))
-        for name in names
-        if (column := getattr(ranked, name)) is not None
-    }
-    return replace(ranked, offsets=np.append(0, np.cumsum(counts[there])), **columns)
+        return RankedByKey(stretches.key[owner][there], counted.only(there))

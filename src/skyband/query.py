@@ -10,8 +10,9 @@ from typing import Literal
 from skyband.errors import QueryError
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
-Emit = Literal["all", "changes"]
-EMITS = ("all", "changes")
+Emit = Literal["all", "changes", "updates"]
+EMITS = ("all", "changes", "updates")
+OpenWindows = Literal["all", "current"]
 Ties = Literal["newest", "oldest"]
 TIES = ("newest", "oldest")
 Numbers = Literal["float64", "int64"]
@@ -25,7 +26,9 @@ class TopK:
     ``weights`` makes the score a linear preference over the attribute columns that are pushed:
     ``score = weights[0] * a0 + weights[1] * a1 + ...``. Without it, scores are pushed directly.
     ``emit="all"`` reports each window's whole ranking, ``"changes"`` what entered, left or moved
-    since the window before. ``numbers="int64"`` takes whole numbers for scores, ranks them exactly
+    since the window before. ``"updates"`` reports, before the whole ranking of a window is final,
+    its ranking so far after every push that changes it: of all ``open_windows``, or of the
+    ``"current"`` one, which ends first after the newest row. ``numbers="int64"`` takes whole numbers for scores, ranks them exactly
     beyond 2**53, and reports them as such. Of equal scores the newer row ranks first, then that
     with the larger id; with ``ties="oldest"`` the older, then that with the smaller id.
 
@@ -39,6 +42,7 @@ class TopK:
     weights: tuple[float, ...] | None = None
     numbers: Numbers = "float64"
     ties: Ties = "newest"
+    open_windows: OpenWindows = "all"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "ask for at least one object")
@@ -48,8 +52,7 @@ class TopK:
                 "a window",
                 "write window=last(count=1000, slide=100)",
             )
-        if self.emit not in EMITS:
-            raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        check_emit(self.emit, self.open_windows)
         if self.weights is not None:
             object.__setattr__(self, "weights", _weights(self.weights))
         check_numbers(self.numbers)
@@ -64,9 +67,33 @@ class TopK:
 
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
-        changes = ", changes only" if self.emit == "changes" else ""
         ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
-        return f"top {self.k:,} of {self.window}{by}{ties}{changes}"
+        return f"top {self.k:,} of {self.window}{by}{ties}{emit_words(self.emit, self.open_windows)}"
+
+
+def check_emit(emit: object, open_windows: object) -> None:
+    """Refuse what is no way to report windows."""
+    if emit not in EMITS:
+        raise QueryError(f"emit is {emit!r}", "'all', 'changes' or 'updates'", "leave emit out")
+    if open_windows not in ("all", "current"):
+        raise QueryError(
+            f"open_windows is {open_windows!r}", "'all' or 'current'", "leave open_windows out"
+        )
+    if open_windows != "all" and emit != "updates":
+        raise QueryError(
+            f"open_windows is {open_windows!r} with emit={emit!r}",
+            "emit='updates': only it reports windows that are open",
+            "write emit='updates', or leave open_windows out",
+        )
+
+
+def emit_words(emit: Emit, open_windows: OpenWindows) -> str:
+    """How windows are reported, to be put behind a query in words."""
+    if emit == "all":
+        return ""
+    if emit == "changes":
+        return ", changes only"
+    return ", updates as rows come" + (" to the current window" if open_windows != "all" else "")
 
 
 def check_numbers(numbers: object) -> None:

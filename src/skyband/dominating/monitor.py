@@ -30,7 +30,13 @@ from skyband.order import Bools, Floats, Ints
 
 def _described(described: Mapping[str, Any]) -> TopKDominating:
     dimensions = [(name, way) for name, way in described["dimensions"]]
-    return TopKDominating(described["k"], dimensions, window_of(described), described["emit"])
+    return TopKDominating(
+        described["k"],
+        dimensions,
+        window_of(described),
+        described["emit"],
+        open_windows=described.get("open_windows", "all"),
+    )
 
 
 def _planned(query: TopKDominating, algorithm: str, options: Mapping[str, Any]) -> Plan:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, Emit
+from skyband.query import Emit, OpenWindows, check_emit, emit_words
 from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
 
 Direction = Literal["min", "max"]
@@ -35,6 +35,7 @@ class TopKDominating:
     dimensions: Sequence[tuple[str, Direction]]
     window: Window
     emit: Emit = "all"
+    open_windows: OpenWindows = "all"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -43,8 +44,7 @@ class TopKDominating:
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
         require_sliding(self.window, "dominating points")
-        if self.emit not in EMITS:
-            raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        check_emit(self.emit, self.open_windows)
         object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
 
     @property
@@ -60,8 +60,8 @@ class TopKDominating:
     def __str__(self) -> str:
         parts = [f"{'least' if way == 'min' else 'most'} {name}" for name, way in self.dimensions]
         by = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-        changes = ", changes only" if self.emit == "changes" else ""
-        return f"top {self.k:,} dominating of {self.window}, by {by}{changes}"
+        emit = emit_words(self.emit, self.open_windows)
+        return f"top {self.k:,} dominating of {self.window}, by {by}{emit}"
 
 
 def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:

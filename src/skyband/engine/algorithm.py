@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,9 @@ from skyband.errors import QueryError, SnapshotError
 from skyband.kernels import work
 from skyband.kernels.answers import Out, out, roomier_out, short_of_room
 from skyband.order import Ints
+
+if TYPE_CHECKING:
+    from typing import Self
 
 _COMPILED: set[type[Algorithm]] = set()
 
@@ -128,6 +132,12 @@ class Algorithm(ABC):
             step = self.run(rows, steps, target, step)
         return target
 
+    def fork(self) -> Self:
+        """A copy whose state is its own, to run ahead on. O(state)."""
+        fork = copy.copy(self)
+        fork.state = copied(self.state)
+        return fork
+
     def counters(self) -> dict[str, float]:
         """Work counters by name; sums over slides are given as averages."""
         counts = dict(zip(work.NAMES, self.work.tolist(), strict=True))
@@ -160,6 +170,13 @@ def flatten(state: Any, prefix: str = "") -> Iterator[tuple[str, NDArray[Any]]]:
             yield prefix + name, value
         else:
             yield from ((f"{prefix}{name}.{field}", value[field]) for field in value.dtype.names)
+
+
+def copied(state: Any) -> Any:
+    """The state in memory of its own."""
+    return type(state)(
+        *(value.copy() if isinstance(value, np.ndarray) else copied(value) for value in state)
+    )
 
 
 def filled(state: Any, prefix: str, arrays: Mapping[str, NDArray[Any]]) -> Any:

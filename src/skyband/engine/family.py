@@ -10,7 +10,7 @@ from skyband.engine.algorithm import Algorithm
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.waiting import TieBreakers, by_id
 from skyband.errors import QueryError
-from skyband.query import Emit
+from skyband.query import Emit, OpenWindows
 from skyband.windows import Window
 
 
@@ -27,7 +27,11 @@ class Query(Protocol):
 
     @property
     def emit(self) -> Emit:
-        """Whether whole rankings are reported, or what changed."""
+        """Whether whole rankings are reported, what changed, or rankings so far as well."""
+
+    @property
+    def open_windows(self) -> OpenWindows:
+        """Of which open windows rankings so far are reported."""
 
 
 Q = TypeVar("Q", bound=Query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +20,8 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, describe, dump, join, load, part, require_same
-from skyband.engine.steps import Steps, TimeSteps, count_steps
+from skyband.engine.steps import Steps, TimeSteps, count_steps, open_count_steps
+from skyband.engine.updates import Updates
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Ints
 from skyband.windows import FOREVER, CountWindow, TimeWindow
@@ -72,6 +74,7 @@ class BaseMonitor(ABC, Generic[Q]):
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
         compares = query.emit == "changes" and self._changes_by != "kernel"
         self._changes = Changes(by_place=self._changes_by == "id") if compares else None
+        self._updates = Updates() if query.emit == "updates" else None
 
     @property
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
@@ -134,9 +137,7 @@ class BaseMonitor(ABC, Generic[Q]):
 
         Time windows only; a count window that is not complete is never answered.
         """
-        if self._counted:
-            return self._nothing()
-        return self._close(FOREVER)
+        return self._with_updates(self._nothing() if self._counted else self._close(FOREVER))
 
     def _take(self, rows: Rows, null: Bools | None, times: Any, watermark: Any) -> Ranked:
         """Take in a batch and return the windows that it completes.
@@ -147,10 +148,12 @@ class BaseMonitor(ABC, Generic[Q]):
         inlet = self._inlet
         if self._counted:
             inlet.check_counted(times, watermark)
-            return self._take_counted(rows, null)
+            return self._with_updates(self._take_counted(rows, null))
         rows, missing, until = inlet.placed(rows, times, watermark)
         inlet.take(rows, (null,), missing)
-        return self._close(until)
+        if self._updates is not None:
+            self._updates.newest = max(self._updates.newest, inlet.waiting.newest)
+        return self._with_updates(self._close(until))
 
     def _take_counted(self, rows: Rows, null: Bools | None) -> Ranked:
         window, inlet = self.query.window, self._inlet
@@ -201,6 +204,48 @@ class BaseMonitor(ABC, Generic[Q]):
         self._before(rows, steps)
         return self._feed(rows, steps)
 
+    def _with_updates(self, final: Ranked) -> Ranked:
+        """Windows that are final, and the rankings so far of those that are open, if asked for."""
+        updates = self._updates
+        if updates is None:
+            return final
+        so_far = self.run_ahead(updates.newest, self.query.open_windows == "current")
+        return updates.joined(final, so_far.only(updates.changed(so_far)))
+
+    def run_ahead(self, newest: int, current: bool, arriving: Rows | None = None) -> Ranked:
+        """The rankings so far of the windows that are open and have begun, by end.
+
+        Of windows whose rows leave together only those up to the ``current`` one, which ends first
+        after the newest row: those that follow hold the same rows. ``arriving`` rows of a time
+        window count as if they waited here. A copy runs ahead; this monitor stays as it is.
+        """
+        ahead = copy.copy(self)
+        if self._counted:
+            window = self.query.window
+            assert isinstance(window, CountWindow)
+            rows = self._no_rows()._replace(time=None)
+            steps = open_count_steps(self._panes, self.arrived, window.full, current)
+        else:
+            panes = self._panes
+            final = panes.last_window(newest)
+            if current or panes.together:
+                final = panes.first_window(newest)
+            if newest == -FOREVER or (self._steps.done is not None and final <= self._steps.done):
+                return self._nothing()
+            waiting = self._inlet.waiting.fork()
+            if arriving is not None:
+                waiting.add(arriving, ordered=True)
+            rows = waiting.release(panes.end(final)) or self._no_rows()
+            assert rows.time is not None
+            ahead._steps = copy.copy(self._steps)
+            steps = ahead._steps.cut(rows.time, final)
+        if not len(steps.window):
+            return self._nothing()
+        ahead._algorithm, ahead._ids = self._algorithm.fork(), copy.copy(self._ids)
+        ranked = ahead._answered(rows, steps)
+        # in a step that is not answered a pane may stay open: so all are, and one is taken
+        return ranked.only(steps.window == steps.window.max()) if current else ranked
+
     def pass_over(self, until: int) -> None:
         """Answer no window that ends at or before a time: who asked has its answer already.
 
@@ -223,17 +268,21 @@ class BaseMonitor(ABC, Generic[Q]):
         return Rows(np.empty(0), none, none)
 
     def _feed(self, rows: Rows, steps: Steps) -> Ranked:
-        """Hand rows in sequence to the algorithm and give its answers ids and times."""
-        if self._ids is not None and rows.id is not None:
-            self._ids.admit(rows)
-        answers = self._algorithm.push(rows, self._kernel_steps(steps))
-        ranked = self._ranked(answers, steps)
+        """Take in rows in sequence, and answer the windows that they complete."""
+        ranked = self._answered(rows, steps)
         if self._ids is not None:
             dense = self._algorithm.keeps_window and self._changes is None
             self._ids.settle(
                 self._first_reportable(steps) if dense else 0, None if dense else self.kept
             )
         return ranked
+
+    def _answered(self, rows: Rows, steps: Steps) -> Ranked:
+        """Hand rows in sequence to the algorithm and give its answers ids and times."""
+        if self._ids is not None and rows.id is not None:
+            self._ids.admit(rows)
+        answers = self._algorithm.push(rows, self._kernel_steps(steps))
+        return self._ranked(answers, steps)
 
     def _kernel_steps(self, steps: Steps) -> Steps:
         """Steps as the algorithm sees them."""
@@ -365,6 +414,8 @@ class BaseMonitor(ABC, Generic[Q]):
             parts["ids"] = self._ids.saved()
         if self._changes is not None:
             parts["changes"] = self._changes.saved()
+        if self._updates is not None:
+            parts["updates"] = self._updates.saved()
         return dump(*join(header, parts))
 
     @classmethod
@@ -395,4 +446,6 @@ class BaseMonitor(ABC, Generic[Q]):
             monitor._ids = Ids.restored(*part("ids", header, arrays))
         if monitor._changes is not None:
             monitor._changes.restored(*part("changes", header, arrays))
+        if monitor._updates is not None:
+            monitor._updates.restored(*part("updates", header, arrays))
         return monitor

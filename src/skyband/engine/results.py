@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 CHANGES = ("entered", "left", "moved")
+_OF_ROWS = ("score", "id", "time", "ranks", "previous_rank")
+_OF_WINDOWS = ("window_start", "window_end", "exact", "accuracy", "final", "revision")
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,9 @@ class RankedWindow:
 
     ``rank`` counts from 1. In a report of changes ``rank`` is 0 for an object that left and
     ``previous_rank`` is 0 for one that entered. ``accuracy`` is the share of the answer that is
-    expected to be right, if it is not ``exact``.
+    expected to be right, if it is not ``exact``. A ranking that is not ``final`` is the one so far
+    of a window that is open; of several reports of a window the one with the largest ``revision``
+    counts.
     """
 
     start: int
@@ -37,6 +41,8 @@ class RankedWindow:
     previous_rank: Ints | None = None
     exact: bool = True
     accuracy: float = 1.0
+    final: bool = True
+    revision: int = 0
 
     def __len__(self) -> int:
         return len(self.score)
@@ -48,7 +54,8 @@ class RankedWindow:
             for rank, score, id in zip(self.rank, self.score, self.id, strict=True)
         )
         start = f"[{self.start}" if self.start > -FOREVER else "(-forever"
-        return f"{start}, {self.end}) {rows}"
+        so_far = "" if self.final else "so far "
+        return f"{start}, {self.end}) {so_far}{rows}"
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,8 @@ class Ranked:
     A window of all time starts at ``-2**62``, which Arrow gets as NULL.
     ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the
     answer is exact and which share of it is expected to be right. ``score`` holds whole numbers
-    if the query ranks such.
+    if the query ranks such. ``final`` and ``revision``, where a query reports updates, say per
+    window whether its ranking can still change, and which report this is: larger is later.
     """
 
     window_start: Ints
@@ -74,6 +82,8 @@ class Ranked:
     timed: bool = False
     exact: Bools | None = None
     accuracy: Floats | None = None
+    final: Bools | None = None
+    revision: Ints | None = None
 
     @classmethod
     def empty(cls, window: Window, changes: bool) -> Ranked:
@@ -101,6 +111,8 @@ class Ranked:
                 None if self.previous_rank is None else self.previous_rank[rows],
                 True if self.exact is None else bool(self.exact[i]),
                 1.0 if self.accuracy is None else float(self.accuracy[i]),
+                True if self.final is None else bool(self.final[i]),
+                0 if self.revision is None else int(self.revision[i]),
             )
 
     @property
@@ -126,6 +138,28 @@ class Ranked:
     def _per_row(self, values: Ints) -> Ints:
         return np.repeat(values, np.diff(self.offsets))
 
+    def only(self, which: Bools) -> Ranked:
+        """Some of the windows, by a mask."""
+        counts = np.diff(self.offsets)
+        rows: Bools = np.repeat(which, counts)
+        columns = {
+            name: column[mask]
+            for names, mask in ((_OF_ROWS, rows), (_OF_WINDOWS, which))
+            for name in names
+            if (column := getattr(self, name)) is not None
+        }
+        return replace(self, offsets=np.append(0, np.cumsum(counts[which])), **columns)
+
+    def followed_by(self, others: Ranked) -> Ranked:
+        """These windows, and then others of the same query."""
+        columns = {
+            name: np.concatenate([column, getattr(others, name)])
+            for name in (*_OF_ROWS, *_OF_WINDOWS)
+            if (column := getattr(self, name)) is not None
+        }
+        offsets = np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]])
+        return replace(self, offsets=offsets, **columns)
+
     def to_arrow(self) -> pa.Table:
         """One row per ranked object: window bounds, rank, score, id, and what else there is."""
         import pyarrow as pa
@@ -150,6 +184,10 @@ class Ranked:
             columns["exact"] = pa.array(np.repeat(self.exact, np.diff(self.offsets)))
         if self.accuracy is not None:
             columns["accuracy"] = pa.array(np.repeat(self.accuracy, np.diff(self.offsets)))
+        if self.revision is not None:
+            columns["revision"] = pa.array(self._per_row(self.revision))
+        if self.final is not None:
+            columns["final"] = pa.array(np.repeat(self.final, np.diff(self.offsets)))
         return pa.table(columns)
 
 

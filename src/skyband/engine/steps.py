@@ -74,6 +74,23 @@ def count_steps(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
     )
 
 
+def open_count_steps(panes: Panes, arrived: int, full: bool, current: bool) -> Steps:
+    """Steps without rows that answer the count windows which have begun and are not complete.
+
+    ``current``: the first of them alone.
+    """
+    first = arrived // panes.slide + 1
+    if full:
+        first = max(first, -(-panes.size // panes.slide))
+    last = (arrived - 1 + panes.size) // panes.slide if arrived else 0
+    window = np.arange(first, min(first, last) + 1 if current else last + 1, dtype=np.int64)
+    require_few_windows(len(window))
+    none = np.zeros(len(window), np.int64)
+    first_row = np.maximum(window * panes.slide - panes.size, 0)
+    emit = np.ones(len(window), np.bool_)
+    return Steps(none, none, window, first_row, emit, _NONE, np.array([arrived], np.int64))
+
+
 def _one_step(panes: Panes, arrived: int, rows: int, full: bool) -> Steps:
     """Steps of a batch within one step: small batches are many, so no array more than needed."""
     window = arrived // panes.slide + 1

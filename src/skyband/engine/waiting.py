@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -198,6 +199,12 @@ class Waiting:
             return None
         self._parts, self._borrowed = [rows.take(~due)], False
         return rows.take(due)
+
+    def fork(self) -> Waiting:
+        """A copy from which rows can be released, while they go on waiting here."""
+        fork = copy.copy(self)
+        fork._parts = self._parts.copy()
+        return fork
 
     def add_column(self, value: int) -> None:
         """Give the rows that wait one more column, which holds this value everywhere."""

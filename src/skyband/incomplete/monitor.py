@@ -31,6 +31,7 @@ def _described(described: Mapping[str, Any]) -> TopKIncomplete:
         described["streams"],
         window_of(described),
         **{name: described[name] for name in names},
+        open_windows=described.get("open_windows", "all"),
     )
 
 

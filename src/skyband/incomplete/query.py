@@ -11,7 +11,7 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.order import Floats
-from skyband.query import EMITS, Emit
+from skyband.query import Emit, OpenWindows, check_emit, emit_words
 from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
 
 Bounds = tuple[float, float]
@@ -58,6 +58,7 @@ class TopKIncomplete:
     outside: Literal["error", "clip"] = "error"
     repeats: Repeats = "max"
     emit: Emit = "all"
+    open_windows: OpenWindows = "all"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -66,8 +67,7 @@ class TopKIncomplete:
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
         require_sliding(self.window, "objects of several streams")
-        if self.emit not in EMITS:
-            raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        check_emit(self.emit, self.open_windows)
         if self.outside not in ("error", "clip"):
             raise QueryError(f"outside is {self.outside!r}", "'error' or 'clip'")
         object.__setattr__(self, "streams", _streams(self.streams))
@@ -139,8 +139,8 @@ class TopKIncomplete:
         else:
             words = {"sum": "sum", "min": "least", "max": "largest"}
             how = words[self.combine] if isinstance(self.combine, str) else "weighted sum"
-        changes = ", changes only" if self.emit == "changes" else ""
-        return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{changes}"
+        emit = emit_words(self.emit, self.open_windows)
+        return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{emit}"
 
 
 def _function_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:

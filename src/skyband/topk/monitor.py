@@ -32,7 +32,15 @@ def _described(described: Mapping[str, Any]) -> TopK:
     weights = None if weights is None else tuple(weights)
     numbers = described.get("numbers", "float64")
     ties = described.get("ties", "newest")
-    return TopK(described["k"], window_of(described), described["emit"], weights, numbers, ties)
+    return TopK(
+        described["k"],
+        window_of(described),
+        described["emit"],
+        weights,
+        numbers,
+        ties,
+        open_windows=described.get("open_windows", "all"),
+    )
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
@@ -215,10 +223,10 @@ class Monitor(BaseMonitor[TopK]):
         return steps._replace(window=steps.first) if self._panes.together else steps
 
     @override
-    def _feed(self, rows: Rows, steps: Steps) -> Ranked:
+    def _answered(self, rows: Rows, steps: Steps) -> Ranked:
         if rows.columns and not (self._algorithm.attributes or isinstance(self._algorithm, Plain)):
             rows = rows._replace(columns=())
-        return super()._feed(rows, steps)
+        return super()._answered(rows, steps)
 
     @override
     def _saved(self) -> Saved:

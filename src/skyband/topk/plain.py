@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,7 +44,7 @@ class Plain(Algorithm):
         self._score = np.empty(1024)
         self._size = 0
         self._first = 0
-        self._spent = 0.0
+        self._spent = np.zeros(1)  # shared with forks: NumPy works for them, too
         self._changes = Changes() if setting.changes else None
         self._work = counters()
 
@@ -53,12 +54,20 @@ class Plain(Algorithm):
 
     def can_afford(self, rows: Rows, steps: Steps) -> bool:
         """Whether this batch, too, is small enough to be answered here."""
-        return self._size + rows.size <= _ROWS and self._spent + _cost(rows, steps) <= _NANOSECONDS
+        spent = float(self._spent[0]) + _cost(rows, steps)
+        return self._size + rows.size <= _ROWS and spent <= _NANOSECONDS
 
     def replay(self, algorithm: Algorithm) -> None:
         """Let another algorithm take in what was pushed so far; its answers were given."""
         for rows, steps in self._pushes:
             algorithm.push(rows if algorithm.attributes else rows._replace(columns=()), steps)
+
+    @override
+    def fork(self) -> Plain:
+        fork = copy.copy(self)
+        fork._pushes, fork._work = self._pushes.copy(), self._work.copy()
+        fork._score = self._score[: self._size].copy()
+        return fork
 
     def first_scores(self, count: int) -> Floats:
         """The first scores that were pushed."""
@@ -66,7 +75,7 @@ class Plain(Algorithm):
 
     @override
     def push(self, rows: Rows, steps: Steps) -> Out:
-        self._spent += _cost(rows, steps)
+        self._spent[0] += _cost(rows, steps)
         self._remember(rows._replace(id=None, time=None).copied(), steps)
         emitted, base = np.flatnonzero(steps.emit), int(steps.base[0])
         windows = [self._best(int(steps.first[at]), base + int(steps.stop[at])) for at in emitted]
@@ -149,7 +158,11 @@ class Plain(Algorithm):
         pushes = {
             str(at): _saved_push(rows, steps) for at, (rows, steps) in enumerate(self._pushes)
         }
-        header: dict[str, Any] = {"spent": self._spent, "first": self._first, "pushes": len(pushes)}
+        header: dict[str, Any] = {
+            "spent": float(self._spent[0]),
+            "first": self._first,
+            "pushes": len(pushes),
+        }
         parts = {**pushes, "work": ({}, {"counts": self._work})}
         if self._changes is not None:
             parts["changes"] = self._changes.saved()
@@ -157,7 +170,7 @@ class Plain(Algorithm):
 
     @override
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        self._spent, self._first = header["spent"], header["first"]
+        self._spent[0], self._first = header["spent"], header["first"]
         for at in range(header["pushes"]):
             columns = part(str(at), header, arrays)[1]
             steps = Steps(*(columns[name] for name in Steps._fields))

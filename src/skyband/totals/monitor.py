@@ -37,6 +37,7 @@ def _described(described: Mapping[str, Any]) -> TopKTotals:
         described["emit"],
         described.get("numbers", "float64"),
         described.get("scale", 0),
+        open_windows=described.get("open_windows", "all"),
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, Emit, Numbers, check_numbers
+from skyband.query import Emit, Numbers, OpenWindows, check_emit, check_numbers, emit_words
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 By = Literal["sum", "count", "max", "min", "mean"]
@@ -33,7 +33,8 @@ class TopKTotals:
     ``10**-scale``: so are totals, but for means, which are in ones.
 
     ``emit="changes"`` reports keys that entered, left or moved since the window before; a total
-    that changes without changing ranks is not reported.
+    that changes without changing ranks is not reported. ``"updates"`` and ``open_windows`` are as in
+    :class:`TopK`, and report every total that changes.
 
     >>> from skyband import last
     >>> print(TopKTotals(k=3, by="sum", window=last(count=100, slide=10)))
@@ -46,6 +47,7 @@ class TopKTotals:
     emit: Emit = "all"
     numbers: Numbers = "float64"
     scale: int = 0
+    open_windows: OpenWindows = "all"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -55,8 +57,7 @@ class TopKTotals:
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
-        if self.emit not in EMITS:
-            raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
+        check_emit(self.emit, self.open_windows)
         check_numbers(self.numbers)
         set_whole(self, "scale", "scale", 0, "write scale=2")
         if self.scale > 18:
@@ -67,5 +68,5 @@ class TopKTotals:
             )
 
     def __str__(self) -> str:
-        changes = ", changes only" if self.emit == "changes" else ""
-        return f"top {self.k:,} keys by {self.by} of {self.window}{changes}"
+        emit = emit_words(self.emit, self.open_windows)
+        return f"top {self.k:,} keys by {self.by} of {self.window}{emit}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.results import Ranked
+from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, join, part
 from skyband.order import Floats, Ints
 from skyband.query import TopK
@@ -37,6 +39,8 @@ class Independent:
     def add(self, number: int, query: TopK, complete_from: int | None) -> None:
         """Take in a query, by number."""
         if complete_from is None:
+            if query.emit == "updates":  # those of all queries are reported together
+                query = replace(query, emit="all", open_windows="all")
             self.monitors[number] = Monitor(query, self.algorithm)
             return
         self.late.add(number, query, complete_from)
@@ -82,6 +86,19 @@ class Independent:
             ]
         if self._late:
             answered += self.late.push(score, seq, at, ids, closed)
+        return answered
+
+    def run_ahead(
+        self, score: Floats, seq: Ints, at: Ints, ids: Ints, newest: int
+    ) -> list[QueryWindows]:
+        """The rankings so far of all windows that are open, if these rows had come as well."""
+        rows = None if self._counted else Rows(score, ids, at)
+        answered = [
+            self._answered(number, monitor.run_ahead(newest, False, rows))
+            for number, monitor in self.monitors.items()
+        ]
+        if self._late:
+            answered += self.late.run_ahead(score, seq, at, ids, newest)
         return answered
 
     def kept(self) -> Ints:

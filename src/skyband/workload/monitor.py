@@ -14,11 +14,12 @@ from skyband.engine.inlet import Inlet
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, describe, dump, join, load, part
+from skyband.engine.updates import Updates
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Floats, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import FAMILY
-from skyband.windows import FOREVER, Panes, TimeWindow
+from skyband.windows import FOREVER, CountWindow, Panes, TimeWindow
 from skyband.workload import chosen
 from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query
@@ -78,6 +79,7 @@ class WorkloadMonitor:
         self._closed = -FOREVER  # every window that ends here or before is answered
         self._with_ids: bool | None = None
         self._engines = {score: self._engine() for score in scores}
+        self._updates = Updates() if model.emit == "updates" else None
 
     def _engine(self) -> Sharing | Independent:
         changes = self._model.emit == "changes"
@@ -175,6 +177,8 @@ class WorkloadMonitor:
         number = self._numbers.pop(name)
         self._engines[self.by[name]].remove(number)
         self._free.append(number)
+        if self._updates is not None:
+            self._updates.forget(number)
         del self.queries[name], self.by[name], self._since[name]
 
     def push(
@@ -194,10 +198,12 @@ class WorkloadMonitor:
         inlet = self._inlet
         if self._counted:
             inlet.check_counted(times, watermark)
-            return self._push_counted(rows, nulls)
+            return self._with_updates(self._push_counted(rows, nulls))
         rows, missing, until = inlet.placed(rows, times, watermark)
         inlet.take(rows, nulls, missing)
-        return self._close(inlet.watermark.move(until))
+        if self._updates is not None:
+            self._updates.newest = max(self._updates.newest, inlet.waiting.newest)
+        return self._with_updates(self._close(inlet.watermark.move(until)))
 
     def finish(self) -> RankedByQuery:
         """Let the watermark pass everything: answer the windows that are still open.
@@ -205,8 +211,8 @@ class WorkloadMonitor:
         Time windows only; a count window that is not complete is never answered.
         """
         if self._counted:
-            return self._together([])
-        return self._close(self._inlet.watermark.move(FOREVER))
+            return self._with_updates(self._together([]))
+        return self._with_updates(self._close(self._inlet.watermark.move(FOREVER)))
 
     def _rows(self, scores: Any) -> tuple[Rows, tuple[Bools | None, ...]]:
         """Rows with a column per score if there are several, and which scores are NULL."""
@@ -279,6 +285,47 @@ class WorkloadMonitor:
             answered += engine.push(column[part], seq[part], rows.time[part], rows.id[part], until)
         return self._together(answered)
 
+    def _with_updates(self, final: RankedByQuery) -> RankedByQuery:
+        """Windows that are final, and the rankings so far of those that are open, if asked for."""
+        updates = self._updates
+        if updates is None:
+            return final
+        so_far = self._so_far(updates.newest)
+        so_far = so_far.only(updates.changed(so_far.ranked, so_far.query))
+        return RankedByQuery(
+            final.names,
+            np.concatenate([final.query, so_far.query]),
+            updates.joined(final.ranked, so_far.ranked),
+        )
+
+    def _so_far(self, newest: int) -> RankedByQuery:
+        """The rankings so far of the open windows, as far as their queries ask for them."""
+        waiting = self._inlet.waiting.fork()
+        rows = (None if self._counted else waiting.release(FOREVER)) or self._no_rows()
+        assert rows.id is not None
+        assert rows.time is not None
+        seq = np.arange(self._fed, self._fed + rows.size, dtype=np.int64)
+        answered: list[QueryWindows] = []
+        for column, engine in zip(self._columns(rows), self._engines.values(), strict=True):
+            part = np.flatnonzero(column == column)
+            placed = (column[part], seq[part], rows.time[part], rows.id[part])
+            answered += engine.run_ahead(*placed, newest)
+        so_far = self._together(answered)
+        ends = np.full(len(self.names), FOREVER)  # of current windows, where only they are reported
+        for name, query in self.queries.items():
+            if query.open_windows == "current":
+                ends[self._numbers[name]] = self._current_end(query, newest)
+        current = ends[so_far.query]
+        return so_far.only((current == FOREVER) | (so_far.ranked.window_end == current))
+
+    def _current_end(self, query: TopK, newest: int) -> int:
+        """Where the window ends that ends first after the newest row."""
+        window, panes = query.window, query.window.panes
+        if not isinstance(window, CountWindow):
+            return panes.end(panes.first_window(newest))
+        end = panes.end(panes.first_window(self.arrived))
+        return max(end, -(-window.size // window.slide) * window.slide) if window.full else end
+
     def _no_rows(self) -> Rows:
         none = np.empty(0, np.int64)
         columns = tuple(np.empty(0) for _ in self.scores) if len(self.scores) > 1 else ()
@@ -319,6 +366,8 @@ class WorkloadMonitor:
         }
         engines = self._engines.values()
         parts: dict[str, Saved] = {f"engine{at}": e.saved() for at, e in enumerate(engines)}
+        if self._updates is not None:
+            parts["updates"] = self._updates.saved()
         return dump(*join(header, {"inlet": self._inlet.saved(), **parts}))
 
     @classmethod
@@ -350,3 +399,5 @@ class WorkloadMonitor:
         self._inlet.restored(*part("inlet", header, arrays))
         for at, engine in enumerate(self._engines.values()):
             engine.restored(*part(f"engine{at}", header, arrays))
+        if self._updates is not None:
+            self._updates.restored(*part("updates", header, arrays))

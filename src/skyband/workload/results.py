@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skyband.engine.results import Ranked, RankedWindow
-from skyband.order import Ints
+from skyband.order import Bools, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RankedByQuery:
     """The windows that one push answered, by their ends, and of equal ends by query.
+
+    Rankings so far, of windows that are not final, stand behind those that are.
 
     ``query`` holds, for each window of ``ranked``, the place of its query in ``names``. Iterate for
     one (name, window) at a time.
@@ -42,6 +44,10 @@ class RankedByQuery:
     def of(self, name: str) -> list[RankedWindow]:
         """The windows of one query."""
         return [window for query, window in self if query == name]
+
+    def only(self, which: Bools) -> RankedByQuery:
+        """Some of the windows, by a mask."""
+        return RankedByQuery(self.names, self.query[which], self.ranked.only(which))
 
     def to_arrow(self) -> pa.Table:
         """One row per ranked object: the query's name, then the columns of its windows."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from skyband.engine.results import Ranked
 from skyband.engine.snapshot import Saved, join, part
 from skyband.order import Floats, Ints
 from skyband.query import TopK
+from skyband.windows import FOREVER
 from skyband.workload import build
 from skyband.workload.schedule import Piece, Schedule
 from skyband.workload.structure import Answers, PlacedRows
@@ -90,6 +92,18 @@ class Sharing:
             )
             answered.append(self._ranked(piece, answers))
         return answered
+
+    def run_ahead(
+        self, score: Floats, seq: Ints, at: Ints, ids: Ints, newest: int
+    ) -> list[QueryWindows]:
+        """The rankings so far of all windows that are open, if these rows had come as well.
+
+        A copy takes them in: nothing changes here.
+        """
+        del newest  # what is open holds a row, and so has begun
+        ahead = copy.copy(self)
+        ahead.schedule, ahead.structure = copy.copy(self.schedule), self.structure.fork()
+        return ahead.push(score, seq, at, ids, FOREVER)
 
     def _ranked(self, piece: Piece, answers: Answers) -> QueryWindows:
         windows, offsets = piece.due, np.concatenate([[0], answers.upto])

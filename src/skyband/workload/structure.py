@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.engine.algorithm import filled, flatten
+from skyband.engine.algorithm import copied, filled, flatten
 from skyband.engine.snapshot import Saved
 from skyband.kernels.jit import first_use
 from skyband.kernels.records import Record, fields
 from skyband.order import Floats, Ints
 from skyband.workload.schedule import Piece, Windows
+
+if TYPE_CHECKING:
+    from typing import Self
 
 
 class PlacedRows(NamedTuple):
@@ -134,6 +138,12 @@ class Structure(ABC):
             self.make_room()
         written = int(progress["written"][0])
         return Answers._make([*(column[:written] for column in target[:-1]), target.upto])
+
+    def fork(self) -> Self:
+        """A copy whose state is its own, to run ahead on. O(state)."""
+        fork = copy.copy(self)
+        fork.state = copied(self.state)
+        return fork
 
     def state_bytes(self) -> int:
         """Bytes of memory that the state occupies."""
