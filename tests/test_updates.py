@@ -198,7 +198,9 @@ def final_rows(ranked):
     """The final windows of a push: an Arrow table as ``emit="all"`` gives it."""
     windows = ranked.only(np.ones(len(ranked), bool) if ranked.final is None else ranked.final)
     table = windows.to_arrow()
-    return table.drop_columns([name for name in ("revision", "final") if name in table.schema.names])
+    return table.drop_columns(
+        [name for name in ("revision", "final") if name in table.schema.names]
+    )
 
 
 class Replay:

@@ -68,7 +68,9 @@ class TopK:
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
-        return f"top {self.k:,} of {self.window}{by}{ties}{emit_words(self.emit, self.open_windows)}"
+        return (
+            f"top {self.k:,} of {self.window}{by}{ties}{emit_words(self.emit, self.open_windows)}"
+        )
 
 
 def check_emit(emit: object, open_windows: object) -> None:

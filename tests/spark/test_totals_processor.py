@@ -29,6 +29,7 @@ from skyband.spark.families.totals.sums import (
 )
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
+from skyband.spark.state.row_blocks import arrow_bytes
 from skyband.spark.state.shards import best, changed
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes, ranks

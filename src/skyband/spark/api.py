@@ -39,6 +39,7 @@ def top_k(
     id: Names | None = None,
     keep: Names | None = None,
     emit: str = "all",
+    open_windows: str = "all",
     ties: str = "newest",
     delay: str | timedelta | int | None = None,
     skew: Duration | None = "1 hour",
@@ -76,7 +77,11 @@ def top_k(
       ``ties``             which of equal scores ranks first: the "newest", then that with larger
                            ids, or the "oldest", then that with smaller ones
       ``keep``             columns to carry into the result; all of them unless named
-      ``emit``             "all": whole rankings; "changes": what entered, left or moved
+      ``emit``             "all": whole rankings; "changes": what entered, left or moved;
+                           "updates": the rankings so far of windows that are open, too, in every
+                           micro-batch in which they change; a batch answers once and for all
+      ``open_windows``     with updates: "all" that have begun, or the "current" one, which the
+                           newest row's slide completes: the last hour so far
       ``delay``            how late rows may come; those are always counted (default 10 seconds,
                            or 0 rows of a sequence)
       ``skew``             rows further ahead of the clock are set aside, see :func:`quarantined`
@@ -88,7 +93,9 @@ def top_k(
                            shuffle partitions, 16 at most; 1 with ``partition_by``)
 
     Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
-    changes ``change`` and ``previous_rank``, then the kept columns, or the key.
+    changes ``change`` and ``previous_rank``, then the kept columns, or the key. With updates there
+    are ``revision`` and ``final``: of a window and key the rows of the largest revision are its
+    ranking, and ``final`` ones those that "all" gives.
 
     Raises QueryError and DataError before any row is read.
 
@@ -178,6 +185,7 @@ def top_k_dominating(
     id: Names | None = None,
     keep: Names | None = None,
     emit: str = "all",
+    open_windows: str = "all",
     delay: str | timedelta | int | None = None,
     skew: Duration | None = "1 hour",
     deduplicate_by: Names | None = None,
@@ -234,6 +242,7 @@ def top_k_incomplete(
     partition_by: Names | None = None,
     where: str | Column | None = None,
     emit: str = "all",
+    open_windows: str = "all",
     delay: str | timedelta | int | None = None,
     skew: Duration | None = "1 hour",
     deduplicate_by: Names | None = None,

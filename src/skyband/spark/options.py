@@ -105,6 +105,7 @@ class WindowOptions(CommonOptions):
     slide: Any = None
     offset: Any = None
     emit: str = "all"
+    open_windows: str = "all"
     full: bool = False
     algorithm: str = "auto"
 
@@ -160,6 +161,18 @@ class WindowOptions(CommonOptions):
                 f"algorithm is {self.algorithm!r} for windows that are answered from panes",
                 "'auto': only count windows by arrival run one of the local engine's",
                 "leave algorithm out",
+            )
+
+    def refuse_shards_of_updates(self, shards: int | None) -> None:
+        """Refuse to spread what is reported while windows are open.
+
+        Shards answer a window together when it ends; before, one that no row came for is silent.
+        """
+        if self.emit == "updates" and (shards or 1) > 1:
+            raise QueryError(
+                f"shards is {shards} with emit='updates'",
+                "one shard: of windows that are open, no shard knows what others would say",
+                "leave shards out, or write emit='all'",
             )
 
     def refuse_sequence_by_key(self) -> None:

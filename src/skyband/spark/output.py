@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skyband.spark.state.updates import UPDATE_COLUMNS
+
 if TYPE_CHECKING:
     from skyband.spark.plan import BasePlan, Plan, WindowPlan
 
@@ -21,6 +23,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     rows = counted(answers, plan, windows, F.sum(F.size("scores"))).select(
         bounds.alias("window"),
         *key_columns(base),
+        *update_columns(plan),
         F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
     )
     row = F.col("row")
@@ -31,6 +34,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         rank_column(rank, plan),
         plan.score.unpack(row["scores"]).alias("score"),
         *(change_columns(row) if changes else []),
+        *update_columns(plan),
         *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(base.columns)),
     )
 
@@ -48,6 +52,11 @@ def unpacked_keys(base: BasePlan) -> list[Column]:
 def rank_column(rank: Column, plan: Plan) -> Column:
     """The rank, which carries the description of the query as metadata, for the manifest."""
     return rank.cast("int").alias("rank", metadata={"skyband": plan.metadata})
+
+
+def update_columns(plan: Plan) -> list[Column]:
+    """Which revision of its window's ranking a row belongs to, and whether the last; if told."""
+    return [F.col(name) for name in UPDATE_COLUMNS] if plan.updates else []
 
 
 def counted(answers: DataFrame, plan: Plan, windows: Column, ranked: Column) -> DataFrame:

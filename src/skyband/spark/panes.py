@@ -13,6 +13,7 @@ from skyband.spark import draining
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import BEST, LABEL, LONGER, POSITION, SCORE
 from skyband.spark.plan import BasePlan, WindowPlan
+from skyband.spark.state.row_blocks import RowBlocks
 
 _ROWS = "_sky_rows"
 
@@ -84,6 +85,18 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
         *(F.col(BEST)[name].alias(name) for name in columns),
         *complete,
     )
+
+
+def row_blocks(rows: DataFrame, plan: WindowPlan) -> DataFrame:
+    """What may still win of the rows of each task and pane, for windows shown while open.
+
+    ``rows`` are settled.
+    """
+    pane, grid = pane_number(rows, plan), plan.grid
+    delay = plan.base.axis.watermark_delay(grid.slide)
+    blocks = plan.blocks
+    assert isinstance(blocks, RowBlocks)
+    return blocks.of_rows(rows, pane, F.shiftright(pane, 1), delay)
 
 
 def all_rows(

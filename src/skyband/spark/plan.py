@@ -56,6 +56,7 @@ from skyband.spark.columns import (
 )
 from skyband.spark.options import CommonOptions, Derivation, duration
 from skyband.spark.scores import Score, names_score, warn
+from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks, with_open_panes
 from skyband.windows import CountWindow, TimeWindow, Window
 
 if TYPE_CHECKING:
@@ -153,6 +154,15 @@ class Plan(ABC):
     def state(self) -> StateSpec:
         """What is kept of a key between micro-batches."""
 
+    @property
+    def updates(self) -> bool:
+        """Whether windows are reported while they are open, too."""
+        return False
+
+    def stream_state(self) -> StateSpec:
+        """The same of a stream, which may show windows while they are open."""
+        return self.state()
+
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
         return answers
@@ -243,6 +253,21 @@ class WindowPlan(Plan):
         return bool(self.query.emit == "changes")
 
     @property
+    def updates(self) -> bool:
+        """Whether windows are reported while they are open, too."""
+        return bool(self.query.emit == "updates")
+
+    @property
+    def blocks(self) -> PaneBlocks:
+        """What tasks make of the rows of a stream whose windows are reported while open."""
+        raise NotImplementedError
+
+    def stream_state(self) -> StateSpec:
+        """What is kept of a key of a stream: open panes, too, if their windows are reported."""
+        current = self.query.open_windows == "current"
+        return with_open_panes(self.state(), self.blocks, current) if self.updates else self.state()
+
+    @property
     def oldest_first(self) -> bool:
         """Whether the oldest of equal scores ranks first, not the newest."""
         return getattr(self.query, "ties", "newest") == "oldest"
@@ -281,6 +306,7 @@ class WindowPlan(Plan):
             "score": self.score_text,
             **({"score_type": self.score.type.simpleString()} if self.score.is_exact else {}),
             "emit": self.query.emit,
+            **({"open_windows": "current"} if self.query.open_windows == "current" else {}),
             **({"ties": "oldest"} if self.oldest_first else {}),
             "algorithm": self.algorithm,
         }
@@ -352,6 +378,8 @@ def resolve_base(
         names = column_names(schema, carry, carry_option)
         names = tuple(name for name in names if name not in keys)
         fix = "rename it before"
+    if getattr(options, "emit", None) == "updates":
+        reserved = (*reserved, *UPDATE_COLUMNS)
     for name in (*keys, *names):
         if name.lower() in (*_RESERVED, *reserved):
             raise QueryError(

@@ -33,6 +33,7 @@ from skyband.spark.state.processor import (
     named_columns,
     saved_columns,
 )
+from skyband.spark.state.updates import revision_fields
 
 _RANKED_ROWS = 1_000_000  # that one push should not exceed
 
@@ -139,7 +140,8 @@ class ArrivalSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes, self._score)
+        fields = answer_fields(self.types, self.changes, self._score)
+        return (*fields, *revision_fields()) if self.query.emit == "updates" else fields
 
     @property
     def _score(self) -> DataType:

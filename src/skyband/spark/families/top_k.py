@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType
 
-from skyband.query import TopK
+from skyband.query import Emit, TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
 from skyband.spark.explain import (
     PANE_PATH,
@@ -29,11 +30,12 @@ from skyband.spark.explain import (
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
-from skyband.spark.panes import best_rows, deduplicated, settled, watermarked
+from skyband.spark.panes import best_rows, deduplicated, row_blocks, settled, watermarked
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
 from skyband.topk.planner import plan
@@ -58,7 +60,13 @@ class TopKOptions(WindowOptions):
     def query(self) -> TopK:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
-        query = TopK(k=self.k, window=window, emit=self.emit, ties=self.ties)  # type: ignore[arg-type]
+        query = TopK(
+            k=self.k,
+            window=window,
+            emit=self.emit,  # type: ignore[arg-type]
+            ties=self.ties,  # type: ignore[arg-type]
+            open_windows=self.open_windows,  # type: ignore[arg-type]
+        )
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
         else:
@@ -73,7 +81,25 @@ class TopKPlan(WindowPlan):
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane."""
-        return best_rows(settled(rows, self.base, self.grid), self, newest)
+        rows = settled(rows, self.base, self.grid)
+        if rows.isStreaming and self.updates:
+            return row_blocks(rows, self)
+        return best_rows(rows, self, newest)
+
+    @property
+    def blocks(self) -> RowBlocks:
+        """The best rows of each pane, with all that orders them."""
+        base = self.base
+        types = {
+            SCORE: self.score.transport_type,
+            POSITION: LongType(),
+            **dict(zip(base.tie_names, transport_types(base.ties), strict=True)),
+            **dict(zip(base.column_names, base.types, strict=True)),
+        }
+        row = StructType([StructField(name, type) for name, type in types.items()])
+        ties = (POSITION, *base.tie_names)
+        best = Best(self.query.k, (SCORE, *ties), ties if self.oldest_first else ())
+        return RowBlocks(tuple(base.key_names), row, (best,))
 
     def state(self) -> StateSpec:
         """Keep the candidates of each key."""
@@ -156,11 +182,19 @@ class ArrivalPlan(TopKPlan):
 
     def state(self) -> StateSpec:
         """Keep the engine of each key, and the rows that wait."""
+        return self._state("all" if self.updates else self.query.emit)
+
+    def stream_state(self) -> StateSpec:
+        """The same: the engine itself reports windows while they are open."""
+        return self._state(self.query.emit)
+
+    def _state(self, emit: Emit) -> StateSpec:
+        shown = self.query.open_windows if emit == "updates" else "all"
         return ArrivalSpec(
             tuple(self.base.key_names),
             self.base.axis,
             self.grid,
-            self.query,
+            replace(self.query, emit=emit, open_windows=shown),
             self._engine,
             transport_types(self.base.ties),
             self.base.types,

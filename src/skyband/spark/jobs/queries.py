@@ -16,6 +16,8 @@ from skyband.spark.plan import MOST
 Names = str | Annotated[list[str], Field(min_length=1)]
 WindowFields = dict[str, str | bool]
 DESCRIBED = "{cumulative: 1 day, every: 1 minute}"
+JobEmit = Literal["all", "changes", "updates"]
+JobOpenWindows = Literal["all", "current"]
 SafeText = Callable[[str], str]
 """Checks an expression of a job file, and returns it as it may be evaluated."""
 
@@ -70,7 +72,8 @@ class WindowQuery(JobQuery):
     slide: int | str | None = Field(default=None, description="a duration, or a number of rows")
     offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
     sequence: str | None = Field(default=None, description="the name of a column")
-    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    emit: JobEmit = Field(default="all", description="all, changes or updates")
+    open_windows: JobOpenWindows = Field(default="all", description="all or current")
     algorithm: str = Field(default="auto", description="auto, or the name of an algorithm")
     full: bool = Field(default=False, description="true or false")
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
@@ -14,6 +14,7 @@ from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 from skyband.order import Ints, Scores
 from skyband.query import Numbers
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
+from skyband.spark.columns import SCORE, indexed
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -25,6 +26,9 @@ from skyband.spark.state.processor import (
     named_columns,
     saved_columns,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Column = list[Any]
 Side = Literal["left", "right"]
@@ -55,6 +59,8 @@ class Answer(NamedTuple):
     columns: list[Column]
     rank: list[int] | None = None
     previous: list[int] | None = None
+    revision: int | None = None  # of windows that are reported while they are open, too
+    final: bool = True
 
 
 class Pool:
@@ -380,6 +386,13 @@ class CandidateSpec(StateSpec):
         _, number, score, *rest = values
         width = len(self.types)
         return CandidatePane(number, score, list(rest[:width]), *rest[width:])
+
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> CandidatePane:
+        """A pane of its best rows, the best first."""
+        (best,) = rows
+        columns = [best.column(name).to_pylist() for name in indexed("kept", len(self.types))]
+        complete = (newest + 1) // self.grid.slide if self.axis.counts_rows else FOREVER
+        return CandidatePane(number, best.column(SCORE).to_pylist(), columns, complete)
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None

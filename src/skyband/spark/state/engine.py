@@ -19,6 +19,9 @@ from skyband.spark.state.candidates import Answer, Column
 if TYPE_CHECKING:
     from skyband.engine.monitor import BaseMonitor
 
+Ranks = tuple[list[int] | None, list[int] | None]
+"""Ranks and previous ranks of changes; None for whole rankings."""
+
 
 @dataclass
 class EngineRows:
@@ -38,10 +41,12 @@ class EngineRows:
     def answers(self, ranked: Ranked) -> Iterator[Answer]:
         """Windows with the columns of their rows; then those are let go that are of no more use."""
         place = np.searchsorted(np.array(self.ids, np.int64), ranked.id).tolist()
+        revisions = revisions_by_window(ranked, self.monitor.query)
         for window, low, high, ranks in ranked_windows(ranked, self.monitor.query):
             some = place[low:high]
             columns = [[column[at] for at in some] for column in self.columns]
-            yield Answer(window, ranked.score[low:high].tolist(), columns, *ranks)
+            answer = Answer(window, ranked.score[low:high].tolist(), columns, *ranks)
+            yield answer._replace(**revisions.get(window, {}))
         self._forget()
 
     def _forget(self) -> None:
@@ -52,9 +57,16 @@ class EngineRows:
         self.columns = [[column[at] for at in where] for column in self.columns]
 
 
-def ranked_windows(
-    ranked: Ranked, query: Any
-) -> Iterator[tuple[int, int, int, tuple[list[int], ...]]]:
+def revisions_by_window(ranked: Ranked, query: Any) -> dict[int, dict[str, Any]]:
+    """Which revision each window is, and whether the last, if it is told."""
+    if ranked.final is None or ranked.revision is None:
+        return {}
+    numbers = PaneGrid.of(query.window).window_at(ranked.window_end).tolist()
+    revisions = zip(numbers, ranked.revision.tolist(), ranked.final.tolist(), strict=True)
+    return {n: {"revision": revision, "final": final} for n, revision, final in revisions}
+
+
+def ranked_windows(ranked: Ranked, query: Any) -> Iterator[tuple[int, int, int, Ranks]]:
     """The windows that rank anything: number, where their rows begin and end, ranks for changes."""
     numbers = PaneGrid.of(query.window).window_at(ranked.window_end).tolist()
     cuts = ranked.offsets.tolist()
@@ -66,6 +78,6 @@ def ranked_windows(
         if low == high:
             continue
         if rank is None or previous is None:
-            yield number, low, high, ()
+            yield number, low, high, (None, None)
         else:
             yield number, low, high, (rank[low:high], previous[low:high])

@@ -160,8 +160,11 @@ class StateSpec(ABC):
 
     # what windows that are still open need, see `updates.py`
 
-    def pane_of_rows(self, number: int, rows: pa.RecordBatch, newest: int) -> Any:
-        """A pane of rows that were reduced in tasks; ``newest`` is the position of its newest."""
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> Any:
+        """A pane of rows that were reduced in tasks, as its blocks are read.
+
+        ``newest`` is the position of its newest row.
+        """
         raise NotImplementedError
 
     def ahead(self, newest_pane: int) -> WatermarkProgress:
@@ -307,7 +310,8 @@ def answer_rows(
     for answer, is_last in and_last(answers):
         ranks = (answer.rank, answer.previous) if changes else ()
         left = candidates() if is_last else None
-        yield (answer.window, left, answer.score, *ranks, *answer.columns)
+        revision = () if answer.revision is None else (answer.revision, answer.final)
+        yield (answer.window, left, answer.score, *ranks, *answer.columns, *revision)
 
 
 def and_last(items: Iterable[T]) -> Iterator[tuple[T, bool]]:

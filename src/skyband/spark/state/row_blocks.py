@@ -29,7 +29,9 @@ CLOSES, NEWEST, PANE = "closes", "newest", "pane"
 BESIDE = (LABEL, CLOSES, PANE, NEWEST, BLOCK)
 """What a block has besides the columns that tell keys apart."""
 
-_WATERMARK = "spark.watermarkDelayMs"  # what Spark marks the column of a watermark with
+WATERMARK = "spark.watermarkDelayMs"
+"""What Spark marks the column of a watermark with: its delay."""
+
 _ROWS_PER_BLOCK = 250_000  # rows of a task that become blocks at once
 
 
@@ -109,7 +111,7 @@ class RowBlocks:
         laid_out = rows.select(*self.groups, LABEL, closes.alias(CLOSES), pane.alias(PANE), *names)
         fields = [StructField(name, rows.schema[name].dataType) for name in self.groups]
         # rows that Python hands back are nobody's to Spark: say again which column is watermarked
-        label = StructField(LABEL, rows.schema[LABEL].dataType, True, {_WATERMARK: delay})
+        label = StructField(LABEL, rows.schema[LABEL].dataType, True, {WATERMARK: delay})
         numbers = [StructField(name, LongType()) for name in (CLOSES, PANE, NEWEST)]
         block = StructField(BLOCK, BinaryType())
         return laid_out.mapInArrow(self.blocks, StructType([*fields, label, *numbers, block]))
@@ -133,10 +135,7 @@ class RowBlocks:
         places = self._places(rows, groups)
         cuts = np.searchsorted(groups[places], np.arange(len(newest) + 1)).tolist()
         inside = rows.select(self.row.names).take(pa.array(places))
-        data = [
-            arrow_bytes(inside.slice(low, high - low))
-            for low, high in pairwise(cuts)
-        ]
+        data = [arrow_bytes(inside.slice(low, high - low)) for low, high in pairwise(cuts)]
         firsts = pa.array(first)
         names = [*self.groups, LABEL, CLOSES, PANE]
         beside = [rows.column(name).take(firsts) for name in names]
@@ -162,8 +161,17 @@ class RowBlocks:
         keys = [pa.array(groups[ranked]), *columns]
         return ranked[sorted_places(keys, [False] * len(keys))]
 
-    def read(self, data: bytes) -> pa.RecordBatch:
-        """The rows of a block."""
+    def read(self, data: bytes) -> list[pa.RecordBatch]:
+        """The rows of a block in their order; if they are the best by several scores, by each."""
+        import pyarrow as pa
+
+        rows = self._read(data)
+        if len(self.best) < 2:
+            return [rows]
+        together = np.zeros(rows.num_rows, np.int64)
+        return [rows.take(pa.array(best.places(rows, together))) for best in self.best]
+
+    def _read(self, data: bytes) -> pa.RecordBatch:
         import pyarrow as pa
 
         return pa.ipc.read_record_batch(pa.py_buffer(data), self.arrow)
@@ -174,7 +182,7 @@ class RowBlocks:
 
         if len(blocks) == 1:
             return blocks[0]
-        table = pa.Table.from_batches([self.read(data) for data in blocks]).combine_chunks()
+        table = pa.Table.from_batches([self._read(data) for data in blocks]).combine_chunks()
         if not table.num_rows:
             return blocks[0]
         (rows,) = table.to_batches()

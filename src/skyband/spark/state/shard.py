@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 SLIDE = 1 << 28
 """The slide of the engine: a pane has room for half as many rows."""
 
+HASH = "_sky_hash"
+"""The hash of an object's id."""
+
 _PUSHED_ROWS = 500_000  # taken in or ranked, that one push should not exceed by much
 _FAR = 1 << 30  # windows from which on time begins anew whenever nothing is alive
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
@@ -301,6 +304,16 @@ class ShardSpec(StateSpec):
         hashes = [] if self.whole else rest.pop(0)
         ids, rest = rest[: len(self.types)], rest[len(self.types) :]
         return ShardPane(number, position, hashes, ids, rest[: len(self.columns)])
+
+    @property
+    def row_names(self) -> list[str]:
+        """What a pane has arrays of: times, hashes, ids, the engine's columns."""
+        _, *order = self.row_order
+        return [POSITION, *([] if self.whole else [HASH]), *order]
+
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> ShardPane:
+        """A pane of rows in their order."""
+        return self._pane_of_parts(number, [part.select(self.row_names).columns for part in rows])
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None

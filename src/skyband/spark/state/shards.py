@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from skyband.spark.columns import POSITION, indexed
-from skyband.spark.panes import all_rows, numbered_rows
+from skyband.spark.columns import POSITION, SCORE, indexed
+from skyband.spark.panes import all_rows, numbered_rows, row_blocks
 from skyband.spark.plan import BasePlan, WindowPlan
 from skyband.spark.state.batch import (
     Columns,
@@ -32,6 +32,8 @@ from skyband.spark.state.batch import (
 )
 from skyband.spark.state.candidates import turned
 from skyband.spark.state.processor import answer_fields
+from skyband.spark.state.row_blocks import RowBlocks
+from skyband.spark.state.shard import HASH
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +44,6 @@ Rank = Callable[[Columns], tuple[Any, ...] | None]
 """What becomes of the rankings of some shards: one row, or none."""
 
 SHARD = "shard"
-HASH = "_sky_hash"
 _BITS, _SEED = 0xFFFFFFFF, 42  # of Spark's hash
 
 
@@ -72,11 +73,24 @@ def shard_panes(
 
     On a stream panes are arrays; the rows of a batch stay rows, which Spark sorts.
     """
-    names, order = list(spec.groups), spec.row_order
-    columns = [POSITION, *([] if spec.whole else [HASH]), *order[1:]]
+    names, columns = list(spec.groups), spec.row_names
+    if rows.isStreaming and plan.updates:
+        return row_blocks(rows, plan)
     if rows.isStreaming:
-        return all_rows(rows, plan, names, order, columns)
+        return all_rows(rows, plan, names, spec.row_order, columns)
     return numbered_rows(rows, plan, names, columns, newest)
+
+
+def shard_blocks(spec: ShardSpec, engine_types: tuple[DataType, ...]) -> RowBlocks:
+    """All rows of each pane that have a score; the engine's columns are of ``engine_types``."""
+    types = {
+        POSITION: LongType(),
+        HASH: LongType(),
+        **dict(zip(indexed("kept", len(spec.types)), spec.types, strict=True)),
+        **dict(zip(spec.columns, engine_types, strict=True)),
+    }
+    row = StructType([StructField(name, types[name]) for name in spec.row_names])
+    return RowBlocks(spec.groups, row, score=SCORE, order=tuple(spec.row_order))
 
 
 def merged(

@@ -22,6 +22,9 @@ from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, array_
 if TYPE_CHECKING:
     import pyarrow as pa
 
+UPDATE_COLUMNS = ("revision", "final")
+"""What rows say besides if windows are reported while they are open."""
+
 _DIGEST = 16  # bytes
 
 
@@ -31,17 +34,20 @@ class PaneBlocks(Protocol):
     def join(self, blocks: list[bytes]) -> bytes:
         """Several blocks of a pane as one."""
 
-    def read(self, data: bytes) -> pa.RecordBatch:
-        """The rows of a block."""
+    def read(self, data: bytes) -> list[pa.RecordBatch]:
+        """The rows of a block, by each score that they are ranked by."""
 
 
 class Block(NamedTuple):
-    """Rows of a pane that tasks reduced: with which window it closes, and its newest position."""
+    """Rows of a pane that tasks reduced: with which window it closes, and its newest position.
+
+    Without ``data`` it has moved the watermark, and there is nothing to keep.
+    """
 
     closes: int
     pane: int
     newest: int
-    data: bytes
+    data: bytes | None
 
 
 @dataclass(frozen=True)
@@ -86,7 +92,7 @@ class UpdatesSpec(StateSpec):
     def pane(self, values: tuple[Any, ...]) -> Block:
         """A block of its label, then its own columns."""
         _, closes, pane, newest, data = values
-        return Block(closes, pane, newest, bytes(data))
+        return Block(closes, pane, newest, None if data is None else bytes(data))
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
@@ -97,7 +103,7 @@ class UpdatesSpec(StateSpec):
             state.revision, state.newest_pane = fields["revision"], fields["newest_pane"]
             names = ("open_closes", "open_pane", "open_newest", "open_rows")
             for block in map(Block._make, zip(*(fields[name] for name in names), strict=True)):
-                state.panes[block.pane] = block._replace(data=bytes(block.data))
+                state.panes[block.pane] = block._replace(data=bytes(block.data or b""))
             digests = bytes(fields["shown_digests"])
             state.shown = {
                 window: digests[at * _DIGEST : (at + 1) * _DIGEST]
@@ -112,6 +118,11 @@ class UpdatesSpec(StateSpec):
     def weight(self, row: tuple[Any, ...]) -> int:
         """How many ranked rows an output row holds, without its key."""
         return self.family.weight(row[:-2])
+
+
+def with_open_panes(spec: StateSpec, blocks: PaneBlocks, current: bool) -> UpdatesSpec:
+    """What a family keeps of a key, and its open panes."""
+    return UpdatesSpec(spec.groups, spec.axis, spec.grid, spec, blocks, current)
 
 
 class UpdatesState(KeyState):
@@ -149,12 +160,13 @@ class UpdatesState(KeyState):
         """Join blocks with the panes that they belong to."""
         together: dict[int, list[Block]] = {pane: [block] for pane, block in self.panes.items()}
         for block in blocks:
-            together.setdefault(block.pane, []).append(block)
-            self.newest_pane = max(self.newest_pane, block.pane)
+            if block.data is not None:
+                together.setdefault(block.pane, []).append(block)
+                self.newest_pane = max(self.newest_pane, block.pane)
         for pane, parts in together.items():
             if len(parts) > 1 or pane not in self.panes:
                 newest = max(part.newest for part in parts)
-                data = self.spec.blocks.join([part.data for part in parts])
+                data = self.spec.blocks.join([part.data for part in parts if part.data is not None])
                 self.panes[pane] = Block(parts[0].closes, pane, newest, data)
 
     def _closed(self, progress: WatermarkProgress) -> list[Any]:
@@ -165,6 +177,7 @@ class UpdatesState(KeyState):
         return list(map(self._pane, closed))
 
     def _pane(self, block: Block) -> Any:
+        assert block.data is not None
         rows = self.spec.blocks.read(block.data)
         return self.spec.family.pane_of_rows(block.pane, rows, block.newest)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
 from skyband.dominating.query import TopKDominating
 from skyband.spark.axis import FOREVER, WatermarkProgress
+from skyband.spark.columns import POSITION, indexed
 from skyband.spark.state.candidates import Answer, Column
 from skyband.spark.state.engine import EngineRows
 from skyband.spark.state.processor import (
@@ -24,6 +25,9 @@ from skyband.spark.state.processor import (
     named_columns,
     saved_columns,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class PanePoints(NamedTuple):
@@ -72,6 +76,18 @@ class PointsSpec(StateSpec):
         columns = [list(column) for column in rest]
         width = len(self.query.dimensions)
         return PanePoints(number, list(position), columns[:width], columns[width:])
+
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> PanePoints:
+        """A pane of rows in the order of time."""
+        (in_order,) = rows
+        points = indexed("x", len(self.query.dimensions))
+        columns = indexed("kept", len(self.types))
+        return PanePoints(
+            number,
+            in_order.column(POSITION).to_pylist(),
+            [in_order.column(name).to_pylist() for name in points],
+            [in_order.column(name).to_pylist() for name in columns],
+        )
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None

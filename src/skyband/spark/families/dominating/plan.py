@@ -14,21 +14,38 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
-from skyband.spark.columns import LONGER, POSITION, Names, in_words, indexed
+from skyband.spark.columns import (
+    LONGER,
+    POSITION,
+    SCORE,
+    Names,
+    in_words,
+    indexed,
+    transport_types,
+)
 from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
 from skyband.spark.families.dominating import blocks, shard_counts
 from skyband.spark.families.dominating.by_key import PointsSpec
 from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
-from skyband.spark.panes import all_rows, deduplicated, labelled, settled, watermarked
+from skyband.spark.panes import (
+    all_rows,
+    deduplicated,
+    labelled,
+    row_blocks,
+    settled,
+    watermarked,
+)
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import Score, score_column
 from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shards import SHARD
 from skyband.windows import TimeWindow
 
@@ -47,10 +64,18 @@ class DominatingOptions(WindowOptions):
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
-        query = TopKDominating(self.k, self.dimensions, window, self.emit)  # type: ignore[arg-type]
+        query = TopKDominating(
+            self.k,
+            self.dimensions,
+            window,
+            self.emit,  # type: ignore[arg-type]
+            open_windows=self.open_windows,  # type: ignore[arg-type]
+        )
         self.check()
         self.check_window(window)
-        if self.partition_by:
+        if self.emit == "updates":
+            self._check_updates()
+        elif self.partition_by:
             self._check_by_key()
         else:
             self._check_together()
@@ -64,6 +89,17 @@ class DominatingOptions(WindowOptions):
                 f"shards is {self.shards!r} with partition_by",
                 "no shards: each key is counted by itself",
                 "leave shards out",
+            )
+
+    def _check_updates(self) -> None:
+        """Refuse what the local engine cannot report while windows are open."""
+        self.refuse_shards_of_updates(self.shards)
+        check_algorithm(self.algorithm, ALGORITHMS)
+        if self.sequence is not None:
+            raise QueryError(
+                f"sequence={self.sequence!r} with emit='updates'",
+                "windows of time: the engine of a key counts no rows",
+                "write time='ts', window='1 hour', or leave emit out",
             )
 
     def _check_together(self) -> None:
@@ -184,6 +220,8 @@ class DominatingByKeyPlan(DominatingPlan):
         """Collect all rows of each pane; the engine needs no more than one pane per step."""
         base = self.base
         rows = settled(rows, base, self.grid).drop(LONGER)
+        if rows.isStreaming and self.updates:
+            return row_blocks(rows, self)
         columns = [POSITION, *self.coordinate_names, *base.column_names]
         return all_rows(rows, self, base.key_names, [POSITION, *base.tie_names], columns)
 
@@ -195,19 +233,35 @@ class DominatingByKeyPlan(DominatingPlan):
             self.query.k,
             [(name, "min") for name in self.coordinate_names],
             replace(window, unit="tick"),
-            self.query.emit,
+            "all" if self.updates else self.query.emit,
         )
         keys = tuple(self.base.key_names)
         return PointsSpec(keys, self.base.axis, self.grid, query, self.algorithm, self.base.types)
+
+    @property
+    def blocks(self) -> RowBlocks:
+        """All rows of each pane."""
+        base = self.base
+        types = {
+            SCORE: DoubleType(),
+            POSITION: LongType(),
+            **dict.fromkeys(self.coordinate_names, DoubleType()),
+            **dict(zip(base.tie_names, transport_types(base.ties), strict=True)),
+            **dict(zip(base.column_names, base.types, strict=True)),
+        }
+        row = StructType([StructField(name, type) for name, type in types.items()])
+        order = (POSITION, *base.tie_names)
+        return RowBlocks(tuple(base.key_names), row, score=SCORE, order=order)
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Leave each key its ranking."""
         return answers
 
     def _path_lines(self, point: str) -> Lines:
-        key, each = in_words([key.name for key in self.base.keys]), self.base.each
+        keys, each = in_words([key.name for key in self.base.keys]), self.base.each
+        whose = f"keys: all rows of each {keys}" if keys else "one task: all rows"
         return [
-            ("path", f"keys: all rows of each {key} go to the local engine, pane by pane"),
+            ("path", f"{whose} go to the local engine, pane by pane"),
             ("algorithm", f"{self.algorithm}: one of the local engine's"),
             ("state", f"every point of the window, {point}, and its columns,{each}"),
         ]
@@ -247,7 +301,7 @@ class DominatingFamily(Family):
         base = resolve_base(
             df, options, query.window, carry=options.keep, id=options.id, scores=query.names
         )
-        if df.isStreaming and base.deduplicate_by and not base.keys:
+        if df.isStreaming and base.deduplicate_by and not base.keys and query.emit != "updates":
             raise QueryError(
                 "deduplicate_by for all rows of a stream together",
                 "rows that come once, a batch, or a query by key: "
@@ -258,9 +312,11 @@ class DominatingFamily(Family):
             column * F.lit(sign) + F.lit(0.0)
             for column, sign in zip(columns, query.signs, strict=True)
         )
-        kind = DominatingByKeyPlan if base.keys else DominatingPlan
+        # windows that are reported while they are open are one task's, even without keys
+        alone = bool(base.keys) or (query.emit == "updates" and df.isStreaming)
+        kind = DominatingByKeyPlan if alone else DominatingPlan
         # each shard gets a copy of all candidates
-        shards = 0 if base.keys else options.shards or usual_shards(base.partitions)
+        shards = 0 if alone else options.shards or usual_shards(base.partitions)
         score = Score(_missing(columns))
         return kind(base, query, score, "points dominated", options.algorithm, points, shards)
 

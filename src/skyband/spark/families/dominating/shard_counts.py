@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -79,7 +79,10 @@ class ShardCountsSpec(StateSpec):
     types: tuple[DataType, ...]
     first_full_window: int
 
-    pane_store: ClassVar[tuple[str, str] | None] = ("points", "points")
+    @property
+    def pane_store(self) -> tuple[str, str] | None:
+        """Where points are kept."""
+        return "points", "points"
 
     @property
     def tasks(self) -> int:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
+from pyspark.sql.types import ArrayType, DoubleType, FloatType, IntegerType, StructType
 
 from skyband.errors import DataError, QueryError
 from skyband.incomplete import ALGORITHMS
@@ -40,8 +40,9 @@ from skyband.spark.options import WindowOptions, check_algorithm, check_shards, 
 from skyband.spark.panes import settled
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import Score, score_column
+from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shard import ShardSpec, synthetic_times
-from skyband.spark.state.shards import merged, shard_groups, shard_panes, spread
+from skyband.spark.state.shards import merged, shard_blocks, shard_groups, shard_panes, spread
 
 STREAM = "_sky_stream"
 CLIPPED = "_sky_clipped"
@@ -97,8 +98,10 @@ class IncompleteOptions(WindowOptions):
             self.outside,  # type: ignore[arg-type]
             self.repeats,
             self.emit,  # type: ignore[arg-type]
+            open_windows=self.open_windows,  # type: ignore[arg-type]
         )
         check_shards(self.shards)
+        self.refuse_shards_of_updates(self.shards)
         self._check_sequence()
         self.check()
         check_algorithm(self.algorithm, ALGORITHMS)
@@ -178,7 +181,8 @@ class IncompletePlan(WindowPlan):
             self.query,
             window=synthetic_times(window.size, window.slide),
             outside="clip",
-            emit="all" if paired else self.query.emit,
+            emit="all" if paired or self.updates else self.query.emit,
+            open_windows="all",
         )
         return ShardSpec(
             tuple(shard_groups(self.base)),
@@ -191,6 +195,11 @@ class IncompletePlan(WindowPlan):
             self.first_full_window,
             paired,
         )
+
+    @property
+    def blocks(self) -> RowBlocks:
+        """All rows of each pane."""
+        return shard_blocks(self.state(), (IntegerType(), DoubleType()))
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Take the best of all shards."""
@@ -361,6 +370,7 @@ class IncompleteFamily(Family):
         stream = _stream(df, options, query)
         value, clipped = _bounded(value, stream, query)
         nameless = reduce(Column.__or__, map(_missing, base.columns))
+        alone = bool(base.keys) or (query.emit == "updates" and df.isStreaming)
         return IncompletePlan(
             replace(base, ties=()),  # ids are carried, and break ties
             query,
@@ -371,7 +381,7 @@ class IncompleteFamily(Family):
             stream,
             clipped & ~nameless,
             dict(options.options or {}),
-            options.shards or (1 if base.keys else usual_shards(base.partitions)),
+            options.shards or (1 if alone else usual_shards(base.partitions)),
         )
 
 

@@ -90,3 +90,26 @@ class PaneAdder(SumBlockWriter):
             (batch,) = rows.combine_chunks().to_batches()
             panes = self.grid.pane(batch.column(POSITION).to_numpy())
             yield self.write(self.sums.add_arrow(batch, self.groups, panes))
+
+
+@dataclass(frozen=True)
+class SumBlocks:
+    """Joins and reads the partial sums of a pane that is still open."""
+
+    sums: PartialSums
+
+    def read(self, data: bytes) -> list[pa.RecordBatch]:
+        """The partial sums of a block."""
+        import pyarrow as pa
+
+        return [pa.ipc.read_record_batch(pa.py_buffer(data), self.sums.arrow)]
+
+    def join(self, blocks: list[bytes]) -> bytes:
+        """Several blocks of a pane as one."""
+        import pyarrow as pa
+
+        if len(blocks) == 1:
+            return blocks[0]
+        parts = [rows for block in blocks for rows in self.read(block)]
+        (rows,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
+        return arrow_bytes(self.sums.add_again(rows))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
@@ -37,10 +37,17 @@ from skyband.spark.columns import (
     unscaled,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
-from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
+from skyband.spark.families.totals.blocks import PaneAdder, SumBlocks, SumBlockWriter
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
-from skyband.spark.jobs.queries import DESCRIBED, JobQuery, SafeText, WindowFields
+from skyband.spark.jobs.queries import (
+    DESCRIBED,
+    JobEmit,
+    JobOpenWindows,
+    JobQuery,
+    SafeText,
+    WindowFields,
+)
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
 from skyband.spark.panes import pane_number, settled, watermarked
@@ -48,7 +55,9 @@ from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import LONG_DIGITS, Score, as_double, evaluated, too_wide, warn_of_errors
 from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.row_blocks import BLOCK, CLOSES, NEWEST, WATERMARK
 from skyband.spark.state.shards import merged, shard_groups, spread
+from skyband.spark.state.updates import PaneBlocks
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
@@ -78,7 +87,13 @@ class TotalsOptions(WindowOptions):
     def query(self) -> TopKTotals:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
-        query = TopKTotals(self.k, "sum", window, self.emit)  # type: ignore[arg-type]
+        query = TopKTotals(
+            self.k,
+            "sum",
+            window,
+            self.emit,  # type: ignore[arg-type]
+            open_windows=self.open_windows,  # type: ignore[arg-type]
+        )
         self.check()
         if isinstance(window, CountWindow):
             raise QueryError(
@@ -107,6 +122,7 @@ class TotalsOptions(WindowOptions):
                     f"leave {name} out",
                 )
         check_shards(self.shards)
+        self.refuse_shards_of_updates(self.shards)
         if (self.shards or 1) > 1 and isinstance(self.parsed_window(), AllTimeWindow):
             raise QueryError(
                 f"shards is {self.shards} for windows of all time",
@@ -149,9 +165,24 @@ class TotalsPlan(WindowPlan):
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Add up the rows of each key, pane and shard; the partial sums of a pane are blocks."""
         rows = spread(rows, self.base, self.shards)
+        if rows.isStreaming and self.updates:
+            return self._open_blocks(rows)
         if rows.isStreaming and not self.base.deduplicate_by:
             return self._added_by_tasks(rows)
         return self._added_by_spark(rows)
+
+    def _open_blocks(self, rows: DataFrame) -> DataFrame:
+        """Panes of a stream whose windows are reported while they are open, task by task."""
+        groups, sums, grid = shard_groups(self.base), self.sums, self.grid
+        rows = settled(rows, self.base, grid)
+        values = rows.select(*groups, *sums.key, POSITION, sums.value)
+        blocks = _written(values, PaneAdder(tuple(groups), sums, grid))
+        label = self.base.axis.moment_sql(grid.label_of_pane_sql(F.col("pane")))
+        delay = self.base.axis.watermark_delay(grid.slide)
+        closes = F.shiftright("pane", 1).alias(CLOSES)
+        newest = F.lit(0).cast("bigint").alias(NEWEST)
+        laid_out = blocks.select(*groups, label.alias(LABEL), closes, "pane", newest, BLOCK)
+        return laid_out.withMetadata(LABEL, {WATERMARK: delay})
 
     def _added_by_tasks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream: added up by its tasks, closed by the watermark."""
@@ -181,13 +212,18 @@ class TotalsPlan(WindowPlan):
             tuple(shard_groups(self.base)),
             self.base.axis,
             self.grid,
-            replace(query, emit="all") if paired else query,
+            replace(query, emit="all", open_windows="all") if paired or self.updates else query,
             self.sums,
             self.score.transport_type,
             self.shards > 1,
             self.digest,
             paired,
         )
+
+    @property
+    def blocks(self) -> PaneBlocks:
+        """Partial sums of each key."""
+        return SumBlocks(self.sums)
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
@@ -265,7 +301,8 @@ class TotalsQuery(JobQuery):
     slide: str | None = Field(default=None, description="a duration, such as 1 minute")
     offset: str | None = Field(default=None, description="a duration, such as 30 seconds")
     delay: str | None = Field(default=None, description="a duration, such as 10 seconds")
-    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    emit: JobEmit = Field(default="all", description="all, changes or updates")
+    open_windows: JobOpenWindows = Field(default="all", description="all or current")
     shards: int | None = Field(default=None, description="a whole number, such as 8")
 
     def options(self, safe: SafeText, drain: str | None = None) -> TotalsOptions:
@@ -309,6 +346,7 @@ class TotalsFamily(Family):
         whole = accumulator in WHOLE and aggregate.by != "mean"
         numbers: Numbers = "int64" if whole else "float64"
         scale = type.scale if isinstance(type, DecimalType) else 0
+        alone = options.alone or (query.emit == "updates" and df.isStreaming)
         return TotalsPlan(
             base,
             replace(query, by=aggregate.by, numbers=numbers, scale=scale),
@@ -318,7 +356,7 @@ class TotalsFamily(Family):
             aggregate,
             accumulator,
             exact,
-            options.shards or (1 if options.alone else usual_shards(base.partitions)),
+            options.shards or (1 if alone else usual_shards(base.partitions)),
         )
 
 

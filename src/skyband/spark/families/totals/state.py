@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
@@ -69,6 +70,13 @@ class ShardTotals:
         self.ids = KeyEncoder(pa.schema([sums.arrow.field(name) for name in sums.key]))
         self.alive: dict[int, bytes] = {}
         self.closed = -FOREVER
+
+    def fork(self) -> ShardTotals:
+        """A copy that may go on by itself."""
+        other = copy(self)
+        other.monitor, other.ids = deepcopy(self.monitor), copy(self.ids)
+        other.alive = dict(self.alive)
+        return other
 
     @property
     def nbytes(self) -> int:
@@ -232,7 +240,10 @@ class TotalsSpec(StateSpec):
     digest: str
     paired: bool = False
 
-    pane_store: ClassVar[tuple[str, str] | None] = ("panes", "rows")
+    @property
+    def pane_store(self) -> tuple[str, str] | None:
+        """Where panes are kept."""
+        return "panes", "rows"
 
     @property
     def changes(self) -> bool:
@@ -268,6 +279,10 @@ class TotalsSpec(StateSpec):
         """Blocks of a pane: its number, their bytes."""
         number, blocks = values
         return number, [bytes(block) for block in blocks]
+
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> PaneBlocks:
+        """Partial sums of a pane."""
+        return number, [arrow_bytes(part) for part in rows]
 
     def new(self) -> ShardTotals:
         """A shard of which nothing is known."""
@@ -360,6 +375,12 @@ class TotalsState(KeyState):
             return None
         return self.spec.axis.alarm(self.spec.grid.window_end(self.shard.closed + 1))
 
+    def fork(self) -> TotalsState:
+        """A copy whose panes are not written."""
+        store: Any = UnwrittenPanes(self.store)
+        shard, before = self.shard.fork(), deepcopy(self.before)
+        return TotalsState(self.spec, self.name, shard, store, list(self.stored), before)
+
     def save(self) -> dict[str, Any]:
         """Say which panes are left, and remember the engine."""
         shard = self.shard
@@ -375,6 +396,23 @@ class TotalsState(KeyState):
         """Remove the panes that are left."""
         for number in self.shard.alive:
             del self.store[number]
+
+
+class UnwrittenPanes:
+    """Panes by number: those of a store, and what is written, which the store never sees."""
+
+    def __init__(self, store: PaneStore) -> None:
+        self._store = store
+        self._written: dict[int, bytes] = {}
+
+    def __getitem__(self, pane: int) -> bytes:
+        return self._written[pane] if pane in self._written else self._store[pane]
+
+    def __setitem__(self, pane: int, data: bytes) -> None:
+        self._written[pane] = data
+
+    def __delitem__(self, pane: int) -> None:
+        self._written.pop(pane, None)
 
 
 def _digest(data: bytes) -> bytes:

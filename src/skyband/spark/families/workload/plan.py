@@ -12,16 +12,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from skyband.errors import QueryError, SkybandError
 from skyband.query import TopK
 from skyband.spark.axis import PaneGrid, TickAxis, TimeAxis
-from skyband.spark.columns import BEST, LABEL, POSITION, Names, require_frame, score_names
+from skyband.spark.columns import (
+    BEST,
+    LABEL,
+    POSITION,
+    Names,
+    require_frame,
+    score_names,
+    transport_types,
+)
 from skyband.spark.explain import PANE_PATH, Lines, open_steps, row_bytes, state_line
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
@@ -35,7 +44,7 @@ from skyband.spark.families.workload.last_rankings import WorkerQuery
 from skyband.spark.families.workload.restart import earlier_runs, packed, plain_query, unpacked
 from skyband.spark.families.workload.state import WorkloadSpec
 from skyband.spark.jobs import queries as jobs
-from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText
+from skyband.spark.jobs.queries import JobEmit, JobOpenWindows, JobQuery, RowFields, SafeText
 from skyband.spark.options import CommonOptions
 from skyband.spark.output import (
     change_columns,
@@ -44,11 +53,14 @@ from skyband.spark.output import (
     key_columns,
     rank_column,
     unpacked_keys,
+    update_columns,
 )
 from skyband.spark.panes import deduplicated, watermarked
 from skyband.spark.plan import Family, Plan, check_k, resolve_base
 from skyband.spark.scores import score_column
 from skyband.spark.state.processor import StateSpec
+from skyband.spark.state.row_blocks import Best, RowBlocks
+from skyband.spark.state.updates import UPDATE_COLUMNS, with_open_panes
 from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import require_answerable
 from skyband.workload.queries import SCORE, Workload
@@ -120,6 +132,10 @@ class WorkloadPlan(Plan):
         base, names = self.base, score_names(len(self.scores))
         placed = placed_in_panes(rows, self.eras, POSITION)
         rows = deduplicated(watermarked(placed, base, step_of(self.eras)), base)
+        if rows.isStreaming and self.updates:
+            delay = base.axis.watermark_delay(step_of(self.eras))
+            label = base.axis.label_sql(F.col(LABEL))
+            return self.blocks.of_rows(rows, F.col(PANE), label, delay)
         aggregates: list[Column] = []
         columns: list[Column] = []
         ranked: dict[str, Column] = {}
@@ -138,6 +154,33 @@ class WorkloadPlan(Plan):
         return groups.withColumns(ranked).select(
             *base.key_names, F.col(PANE).alias("pane"), *columns
         )
+
+    @property
+    def blocks(self) -> RowBlocks:
+        """The best rows of each pane by each score, with all that orders them."""
+        base, scores = self.base, score_names(len(self.scores))
+        types = {
+            **dict.fromkeys(scores, DoubleType()),
+            POSITION: LongType(),
+            **dict(zip(base.tie_names, transport_types(base.ties), strict=True)),
+            **dict(zip(base.column_names, base.types, strict=True)),
+        }
+        row = StructType([StructField(name, type) for name, type in types.items()])
+        best = (
+            Best(k, (score, POSITION, *base.tie_names))
+            for score, k in zip(scores, self.largest_k, strict=True)
+        )
+        return RowBlocks(tuple(base.key_names), row, tuple(best))
+
+    @property
+    def updates(self) -> bool:
+        """Whether windows are reported while they are open, too."""
+        return self.workload.model.emit == "updates"
+
+    def stream_state(self) -> StateSpec:
+        """What is kept of a key of a stream: open panes, too, if their windows are reported."""
+        current = self.workload.model.open_windows == "current"
+        return with_open_panes(self.state(), self.blocks, current) if self.updates else self.state()
 
     @property
     def changes(self) -> bool:
@@ -170,6 +213,7 @@ class WorkloadPlan(Plan):
         ranked = F.aggregate("rows", nothing, lambda sum, ranking: sum + F.size(ranking))
         rows = counted(answers, self, F.sum(F.size("rows")), F.sum(ranked)).select(
             *key_columns(base),
+            *update_columns(self),
             "scores",
             *base.column_names,
             F.inline(F.arrays_zip("queries", "starts", "ends", *arrays)),
@@ -185,6 +229,7 @@ class WorkloadPlan(Plan):
             rank_column(rank, self),
             F.get("scores", slot).alias("score"),
             *(change_columns(row) if changes else []),
+            *update_columns(self),
             *(
                 column.unpack(F.get(name, slot))
                 for name, column in zip(base.column_names, base.columns, strict=True)
@@ -296,7 +341,8 @@ class WorkloadQuery(JobQuery, RowFields):
     """What :func:`skyband.spark.top_k_workload` is asked, in a job file."""
 
     sequence: str | None = Field(default=None, description="the name of a column")
-    emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
+    emit: JobEmit = Field(default="all", description="all, changes or updates")
+    open_windows: JobOpenWindows = Field(default="all", description="all or current")
     workload: str | list[dict[str, Any]] = Field(
         description="a file of queries, such as queries.csv, or a list of name, k, window, slide"
     )
@@ -321,7 +367,8 @@ class WorkloadQuery(JobQuery, RowFields):
         default = self.by or SCORE
         by = {name: default if score == SCORE else score for name, score in workload.by.items()}
         query = self.model_copy()
-        queries = {name: replace(each, emit=self.emit) for name, each in workload.queries.items()}
+        reported = {"emit": self.emit, "open_windows": self.open_windows}
+        queries = {name: replace(each, **reported) for name, each in workload.queries.items()}
         query._queries = Workload(queries, by)
         return query
 
@@ -332,7 +379,9 @@ class WorkloadQuery(JobQuery, RowFields):
             with _named(name):
                 by[name] = safe(score)
         workload = Workload(self.queries.queries, by)
-        return WorkloadOptions(**self.fields("by", "emit", workload=workload, drain=drain))
+        return WorkloadOptions(
+            **self.fields("by", "emit", "open_windows", workload=workload, drain=drain)
+        )
 
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""
@@ -378,7 +427,7 @@ class WorkloadFamily(Family):
             carry=options.keep,
             id=options.id,
             scores=scores,
-            reserved=(QUERY,),
+            reserved=(QUERY, *(UPDATE_COLUMNS if workload.model.emit == "updates" else ())),
         )
         largest = dict.fromkeys(scores, 1)
         for name, query in workload.queries.items():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql.types import (
@@ -26,6 +26,7 @@ from pyspark.sql.types import (
 
 from skyband.order import Floats, Ints
 from skyband.spark.axis import FOREVER, WatermarkProgress
+from skyband.spark.columns import indexed, score_names
 from skyband.spark.families.workload.last_rankings import (
     LastRankings,
     RankedWindow,
@@ -36,6 +37,9 @@ from skyband.spark.state.candidates import Column, Pool
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
 from skyband.workload import build
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 ANSWERS = 50_000
 """Ranked rows that are handed over at once, about."""
@@ -253,6 +257,38 @@ class WorkloadSpec(StateSpec):
         ]
         return WorkloadPane(best, complete_until)
 
+    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> WorkloadPane:
+        """A pane of its best rows by each score, the best first; its number is where it begins."""
+        columns = indexed("kept", len(self.types))
+        best = [
+            BestRows(
+                number,
+                part.column(score).to_pylist(),
+                [part.column(name).to_pylist() for name in columns],
+            )
+            for score, part in zip(score_names(self.scores), rows, strict=True)
+        ]
+        return WorkloadPane(best, newest + 1 if self.axis.counts_rows else -FOREVER)
+
+    def ahead(self, newest_pane: int) -> WatermarkProgress:
+        """The end of the longest window that has begun."""
+        longest = max(each.query.window.size for each in self.queries)
+        return WatermarkProgress(newest_pane + longest, False)
+
+    def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The windows of an output row, by query and end, each with its own rows."""
+        _, names, starts, ends, rankings, *columns = row
+        for name, start, end, slots in zip(names, starts, ends, rankings, strict=True):
+            rows = [[column[slot] for slot in slots] for column in columns]
+            ranking = list(range(len(slots)))
+            yield f"{end} {name}", (None, [name], [start], [end], [ranking], *rows)
+
+    def is_current(self, row: tuple[Any, ...], newest_pane: int) -> bool:
+        """Whether a window is the first of its query to end after the newest pane begins."""
+        _, (name,), _, (end,), *_ = row
+        slide = next(each.query.window.slide for each in self.queries if each.name == name)
+        return bool(end - slide <= newest_pane < end)
+
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
     ) -> WorkloadState:
@@ -362,6 +398,10 @@ class WorkloadState(KeyState):
     def alarm(self) -> int | None:
         """When the next window ends that holds anything."""
         return None if self.due is None else self.spec.axis.alarm(self.due)
+
+    def fork(self) -> WorkloadState:
+        """A copy, made as a later micro-batch would: nothing but rows outlives one."""
+        return self.spec.open(None, self.save())
 
     def save(self) -> dict[str, Any]:
         """The candidates, and how far they are answered."""
