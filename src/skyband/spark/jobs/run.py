@@ -285,20 +285,24 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
 
     They come with the progress of each batch, as JSON: nothing is read twice.
     """
-    end, rank = F.col("window.end"), F.col("rank")
+    newest, rank = [F.col("window.end")], F.col("rank")
+    if query["emit"] == "updates":  # of a window's revisions the last
+        newest.append(F.col("revision"))
     if query["emit"] == "changes":
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
     queries = family_of(query).query_columns
     shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
+    best = F.max_by(shown, F.struct(*newest, *queries, -rank, "score"), _ROWS)
     for column in queries:
         best = _of_first(best, column)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
+    if query["emit"] == "updates":
+        firsts = F.count_if((F.col("rank") == 1) & F.col("final"))
     return leaders.observe(
         name,
         F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
         F.count(F.lit(1)).alias("ranked"),
-        (firsts if query["emit"] == "all" else F.count_if(F.lit(False))).alias("windows"),
+        (F.count_if(F.lit(False)) if query["emit"] == "changes" else firsts).alias("windows"),
     )
 
 
@@ -311,7 +315,9 @@ def _of_first(best: Column, name: str) -> Column:
 def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
     """The columns that a leaderboard has room for."""
     fixed = ["window", *family_of(query).query_columns, *query["keys"], "rank", "score"]
-    fixed += ["change", "previous_rank"] if query["emit"] == "changes" else []
+    fixed += {"changes": ["change", "previous_rank"], "updates": ["revision", "final"]}.get(
+        query["emit"], []
+    )
     plain = [
         field.name
         for field in leaders.schema.fields

@@ -367,8 +367,10 @@ class WorkloadQuery(JobQuery, RowFields):
         default = self.by or SCORE
         by = {name: default if score == SCORE else score for name, score in workload.by.items()}
         query = self.model_copy()
-        reported = {"emit": self.emit, "open_windows": self.open_windows}
-        queries = {name: replace(each, **reported) for name, each in workload.queries.items()}
+        queries = {
+            name: replace(each, emit=self.emit, open_windows=self.open_windows)
+            for name, each in workload.queries.items()
+        }
         query._queries = Workload(queries, by)
         return query
 
@@ -379,9 +381,8 @@ class WorkloadQuery(JobQuery, RowFields):
             with _named(name):
                 by[name] = safe(score)
         workload = Workload(self.queries.queries, by)
-        return WorkloadOptions(
-            **self.fields("by", "emit", "open_windows", workload=workload, drain=drain)
-        )
+        in_queries = ("by", "emit", "open_windows")
+        return WorkloadOptions(**self.fields(*in_queries, workload=workload, drain=drain))
 
     def check(self, safe: SafeText, drain: str | None) -> None:
         """Refuse what no DataFrame can make right."""
