@@ -44,10 +44,11 @@ def answer(df: DataFrame, plan: Plan, counts: Observation | None = None) -> Data
     if df.isStreaming and base.drain is not None:
         rows = draining.with_mark(rows, base.axis, base.drain)
     panes = plan.panes(rows, None if df.isStreaming else _newest(projected, plan))
-    answers = keep_state(panes, plan.stream_state() if df.isStreaming else plan.state())
+    spec = plan.stream_state() if df.isStreaming else plan.state()
+    answers = plan.merge(keep_state(panes, spec))
     if plan.updates and not df.isStreaming:  # all rows are there
         answers = answers.withColumns({"revision": F.lit(1).cast("bigint"), "final": F.lit(True)})
-    return plan.output(plan.merge(answers))
+    return plan.output(answers)
 
 
 def check_store(df: DataFrame) -> None:
