@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from skyband import (
     DominatingMonitor,
     IncompleteMonitor,
     Monitor,
-    QueryError,
     TopK,
     TopKDominating,
     TopKIncomplete,
     TopKTotals,
     TotalsMonitor,
-    Workload,
-    WorkloadMonitor,
     all_time,
     cumulative,
     last,
@@ -32,12 +27,9 @@ from skyband.dominating import ALGORITHMS as DOMINATING
 from skyband.dominating import EXACT as EXACT_DOMINATING
 from skyband.incomplete import ALGORITHMS as INCOMPLETE
 from skyband.incomplete import EXACT as EXACT_INCOMPLETE
-from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
-from skyband.topk.plain import Plain
 from skyband.totals.query import BYS
 from skyband.windows import AllTimeWindow, CountWindow, CumulativeWindow
-from skyband.workload import ALGORITHMS as STRUCTURES
 from tests.oracle import best, dominating, oldest_first, ranks
 from tests.oracle_incomplete import best_objects
 from tests.oracle_totals import best_keys

@@ -14,13 +14,21 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DoubleType,
     IntegerType,
     LongType,
     StringType,
 )
 
-_PYTHON = {BinaryType: bytes, DoubleType: float, IntegerType: int, LongType: int, StringType: str}
+_PYTHON = {
+    BinaryType: bytes,
+    BooleanType: bool,
+    DoubleType: float,
+    IntegerType: int,
+    LongType: int,
+    StringType: str,
+}
 _BOUNDS = {IntegerType: 1 << 31, LongType: 1 << 63}
 
 

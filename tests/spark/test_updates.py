@@ -141,7 +141,7 @@ def test_each_batch_shows_the_rankings_so_far(
     parts = samples.split(samples.rows(4, 160), 4, 4)
     source = samples.write(tmp_path / "rows", parts)
     options: dict[str, Any] = {"window": window, "partition_by": "sector"}
-    batches = play(spark, tmp_path, source, by_score, 1, delay="10 minutes", **options)
+    batches = play(spark, tmp_path, source, by_score, 2, delay="10 minutes", **options)
     batches = [batch for batch in batches if batch]
     assert len(batches) == len(parts) + 1
     shown: dict[Any, list[Any]] = {}
@@ -161,7 +161,7 @@ def test_each_batch_shows_the_rankings_so_far(
 def test_the_current_window_alone(spark: SparkSession, tmp_path: Path, ask: Ask) -> None:
     parts = samples.split(samples.rows(5, 120), 3, 5)
     source = samples.write(tmp_path / "rows", parts)
-    batches = play(spark, tmp_path, source, ask, 1, delay="10 minutes", window=SLIDING,
+    batches = play(spark, tmp_path, source, ask, 2, delay="10 minutes", window=SLIDING,
                    open_windows="current")  # fmt: skip
     answered = ask(spark.read.parquet(source), window=SLIDING).collect()
     check(batches, answered)
@@ -190,7 +190,7 @@ def test_windows_that_count_rows(spark: SparkSession, tmp_path: Path) -> None:
             "k": 3, "by": "price", "window": 20, "slide": 8, "id": "id", "keep": ["id"], **options,
             **({"skew": None, "delay": "1 second"} if name == "arrival" else {}),
         }  # fmt: skip
-        batches = play(spark, home, source, top_k, 1, **asked)
+        batches = play(spark, home, source, top_k, 2, **asked)
         asked.pop("delay", None)
         answered = top_k(spark.read.parquet(source), **asked).collect()
         open_rows = [row for batch in batches for row in batch if not row.final]

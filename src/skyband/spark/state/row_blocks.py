@@ -105,7 +105,7 @@ class RowBlocks:
     def of_rows(self, rows: DataFrame, pane: Column, closes: Column, delay: int) -> DataFrame:
         """Blocks of the rows of each task, which have labels: keys, :data:`BESIDE`.
 
-        A block ``closes`` with a window; ``delay`` is that of the watermark, in milliseconds.
+        A block ``closes`` with a window, and is NULL where no row has a score; ``delay`` is that of the watermark, in milliseconds.
         """
         names = list(dict.fromkeys([*self.row.names, POSITION]))
         laid_out = rows.select(*self.groups, LABEL, closes.alias(CLOSES), pane.alias(PANE), *names)
@@ -135,7 +135,10 @@ class RowBlocks:
         places = self._places(rows, groups)
         cuts = np.searchsorted(groups[places], np.arange(len(newest) + 1)).tolist()
         inside = rows.select(self.row.names).take(pa.array(places))
-        data = [arrow_bytes(inside.slice(low, high - low)) for low, high in pairwise(cuts)]
+        data = [
+            arrow_bytes(inside.slice(low, high - low)) if low < high else None
+            for low, high in pairwise(cuts)
+        ]
         firsts = pa.array(first)
         names = [*self.groups, LABEL, CLOSES, PANE]
         beside = [rows.column(name).take(firsts) for name in names]
@@ -174,6 +177,8 @@ class RowBlocks:
     def _read(self, data: bytes) -> pa.RecordBatch:
         import pyarrow as pa
 
+        if not data:
+            return pa.RecordBatch.from_pylist([], self.arrow)
         return pa.ipc.read_record_batch(pa.py_buffer(data), self.arrow)
 
     def join(self, blocks: list[bytes]) -> bytes:
@@ -182,10 +187,8 @@ class RowBlocks:
 
         if len(blocks) == 1:
             return blocks[0]
-        table = pa.Table.from_batches([self._read(data) for data in blocks]).combine_chunks()
-        if not table.num_rows:
-            return blocks[0]
-        (rows,) = table.to_batches()
+        table = pa.Table.from_batches([self._read(data) for data in blocks])
+        (rows,) = table.combine_chunks().to_batches()
         places = self._places(rows, np.zeros(rows.num_rows, np.int64))
         return arrow_bytes(rows.take(pa.array(places)))
 

@@ -41,7 +41,8 @@ class PaneBlocks(Protocol):
 class Block(NamedTuple):
     """Rows of a pane that tasks reduced: with which window it closes, and its newest position.
 
-    Without ``data`` it has moved the watermark, and there is nothing to keep.
+    There is no ``data`` if none of its rows has a score: they have moved the watermark, and may
+    complete windows that count rows.
     """
 
     closes: int
@@ -160,13 +161,14 @@ class UpdatesState(KeyState):
         """Join blocks with the panes that they belong to."""
         together: dict[int, list[Block]] = {pane: [block] for pane, block in self.panes.items()}
         for block in blocks:
-            if block.data is not None:
+            if block.data is not None or self.spec.axis.counts_rows:
                 together.setdefault(block.pane, []).append(block)
                 self.newest_pane = max(self.newest_pane, block.pane)
         for pane, parts in together.items():
             if len(parts) > 1 or pane not in self.panes:
                 newest = max(part.newest for part in parts)
-                data = self.spec.blocks.join([part.data for part in parts if part.data is not None])
+                rows = [part.data for part in parts if part.data]
+                data = self.spec.blocks.join(rows) if rows else b""
                 self.panes[pane] = Block(parts[0].closes, pane, newest, data)
 
     def _closed(self, progress: WatermarkProgress) -> list[Any]:
