@@ -120,7 +120,7 @@ def check(stream, current=False, spec=WatchedSpec):
                 final[key].append(window)
             else:
                 shown[key][window.start, window.end] = window.rows
-        for key in {row[0] for row in tasks.new if ranks(row[1])}:
+        for key in {row[0] for row in tasks.new if ranks(row[1]) or s.counted}:
             expected = so_far(key, watermark)
             before = {window: rows for window, rows in reported[key].items() if window in expected}
             reported[key] = {**before, **shown.pop(key, {})}
