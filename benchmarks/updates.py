@@ -13,7 +13,8 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.measure import Record
-from skyband import Monitor, TopK, TopKTotals, TotalsMonitor, Window, last
+from skyband import Monitor, TopK, TopKTotals, TotalsMonitor, last
+from skyband.windows import Window
 
 _KEYS = 2_000
 _SLIDE = 10_000  # rows, and ticks, in a slide
