@@ -13,6 +13,7 @@ from skyband.order import Bools, Floats, Ints
 from skyband.windows import Panes, require_few_windows
 
 _PAIRS = 1 << 16  # rows, each counted once per window that it is in, that are ranked at once
+_FEW_PANES = 16  # panes that are looked at one by one, to leave little to sort
 _NONE: Ints = np.empty(0, np.int64)
 
 
@@ -74,6 +75,9 @@ class OpenRankings:
         """The k best rows of each pane, best first, and the last window of each: none is final."""
         last = self._panes.last_windows(place)
         alive = np.flatnonzero((last >= first) & (score == score))
+        if len(alive) > 8 * self._k:
+            pane = last[alive] + self._panes.first_windows(place[alive])
+            alive = alive[_maybe_best(score[alive], pane, self._k)]
         rows = Entries(last[alive], score[alive] + 0.0, place[alive], ids[alive])
         rows = rows.take(np.lexsort((~rows.id, ~rows.place, -rows.score)))
         if len(alive) <= self._k:
@@ -130,6 +134,17 @@ class OpenRankings:
         """Take back what :meth:`saved` gave."""
         self.current = header["current"]
         self.entries = Entries(**arrays)
+
+
+def _maybe_best(score: Floats, pane: Ints, k: int) -> Bools:
+    """Which rows can be among the k best of their pane; all, if panes are many. O(rows)."""
+    among = np.ones(len(score), np.bool_)
+    low, high = int(pane.min()), int(pane.max())
+    for each in range(low, high + 1) if high - low < _FEW_PANES else ():
+        rows = np.flatnonzero(pane == each)
+        if len(rows) > k:
+            among[rows] = score[rows] >= np.partition(score[rows], len(rows) - k)[len(rows) - k]
+    return among
 
 
 def _ranks(groups: Ints) -> Ints:
