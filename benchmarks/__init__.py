@@ -22,6 +22,7 @@ _PLAIN = {
     "grid": ("benchmarks.grid", "Grid"),
     "memory": ("benchmarks.memory", "Memory"),
     "start": ("benchmarks.start", "Start"),
+    "updates": ("benchmarks.updates", "Updates"),
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),

@@ -23,6 +23,7 @@ from benchmarks.papers.sap import sweep, table2, table6
 from benchmarks.scan import Scan, Workload, goals
 from benchmarks.start import Start
 from benchmarks.study import perform
+from benchmarks.updates import Updates
 
 from skyband import QueryError, WorkloadMonitor
 
@@ -182,6 +183,17 @@ def test_start_is_measured_in_fresh_processes(tmp_path, capsys):
     assert [r["algorithm"] for r in records] == ["import", "mintopk"]
     assert records[0]["first_answer_s"] is None
     assert 0 < records[1]["first_answer_s"] < records[1]["process_s"]
+
+
+def test_updates_are_measured_beside_final_rankings(tmp_path, capsys):
+    study = Updates(("top-k", "totals"), ("count", "time"), (1, 2), (2,), (1,), pushes=2)
+    perform([study], as_json=True, results=tmp_path)
+    records = json.loads(capsys.readouterr().out)
+    assert len(records) == 8
+    assert all(r["updates_us"] > 0 < r["all_us"] for r in records)
+    assert (tmp_path / "updates.png").stat().st_size > 0
+    study.show(records, benchmarks.report.console())
+    assert "Rankings so far" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------- names

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from skyband import (
     DominatingMonitor,
     IncompleteMonitor,
     Monitor,
+    QueryError,
     TopK,
     TopKDominating,
     TopKIncomplete,
     TopKTotals,
     TotalsMonitor,
+    Workload,
+    WorkloadMonitor,
     all_time,
     cumulative,
     last,
@@ -27,9 +32,12 @@ from skyband.dominating import ALGORITHMS as DOMINATING
 from skyband.dominating import EXACT as EXACT_DOMINATING
 from skyband.incomplete import ALGORITHMS as INCOMPLETE
 from skyband.incomplete import EXACT as EXACT_INCOMPLETE
+from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
+from skyband.topk.plain import Plain
 from skyband.totals.query import BYS
 from skyband.windows import AllTimeWindow, CountWindow, CumulativeWindow
+from skyband.workload import ALGORITHMS as STRUCTURES
 from tests.oracle import best, dominating, oldest_first, ranks
 from tests.oracle_incomplete import best_objects
 from tests.oracle_totals import best_keys
@@ -190,9 +198,7 @@ def final_rows(ranked):
     """The final windows of a push: an Arrow table as ``emit="all"`` gives it."""
     windows = ranked.only(np.ones(len(ranked), bool) if ranked.final is None else ranked.final)
     table = windows.to_arrow()
-    return table.drop_columns(
-        [name for name in ("revision", "final") if name in table.schema.names]
-    )
+    return table.select([n for n in table.schema.names if n not in ("revision", "final")])
 
 
 class Replay:
@@ -241,10 +247,14 @@ def check(case, window, chance, current=False, restored=False):
     times = list(range(ROWS)) if counted else some_times(chance)
     in_time: list[int] = []
     reported: dict[Any, Any] = {}
-    at, newest, replay, revision = -(1 << 62), None, Replay(), 0
+    at, newest, replay = -(1 << 62), None, Replay()
     expected: dict[Any, Any] = {}
     cuts = [chance.randrange(ROWS) for _ in range(chance.choice([3, 12, 60]))]
-    for low, high in batches(ROWS, cuts):
+
+    def ranking(start, end):
+        return case.rank([row for row in in_time if start <= times[row] < end], times)
+
+    for revision, (low, high) in enumerate(batches(ROWS, cuts), start=1):
         pushed: dict[str, Any] = {} if counted else {"times": np.array(times[low:high], np.int64)}
         rows, newest = accepted(times, low, high, delay, at, newest)
         in_time += [row for row in rows if case.ranked[row]]
@@ -258,24 +268,17 @@ def check(case, window, chance, current=False, restored=False):
         ranked, final = monitor.push(*columns, **pushed), whole.push(*columns, **pushed)
         assert final_rows(ranked).equals(final_rows(final))
         assert ranked.final.tolist() == sorted(ranked.final.tolist(), reverse=True)
-        revision += 1
         assert ranked.revision.tolist() == [revision] * len(ranked)
         so_far = [w for w in ranked if not w.final]
         if case.rank is not None:
             places = [times[row] for row in in_time]
             windows = open_windows(window, places, high if counted else at, current)
-
-            def ranking(start, end):
-                return case.rank([row for row in in_time if start <= times[row] < end], times)
-
             assert rows_of(so_far) == updates(reported, windows, ranking)
         for w in ranked:
             replay.apply((w.start, w.end), w)
         expected |= {(w.start, w.end): rows_of([w])[0] for w in final if len(w)}
         if restored and chance.random() < 0.3:
-            data = monitor.snapshot()
-            monitor = type(monitor).restore(data, query)
-            assert monitor.snapshot() == data
+            monitor = type(monitor).restore(monitor.snapshot(), query)
     assert monitor.dropped == whole.dropped
     ranked, final = monitor.finish(), whole.finish()
     assert ranked.final.all()
@@ -316,3 +319,255 @@ def test_snapshots_go_on_bit_for_bit(name):
     chance = random.Random(name)
     for window in (SLIDING[1], COUNTED[1]):
         check(CASES[name](chance), window, chance, restored=True)
+
+
+def some_workload(chance, counted):
+    """Queries of one kind with any windows; some report their current window only."""
+    queries = {}
+    for number in range(chance.choice([2, 6])):
+        window = chance.choice(COUNTED if counted else SLIDING)
+        k, which = chance.choice([1, 3, 8]), chance.choice(["all", "all", "current"])
+        queries[f"q{number}"] = TopK(k, window, "updates", open_windows=which)
+    return queries
+
+
+def check_workload(chance, algorithm, counted, restored=False):
+    """As :func:`check`, for every query of a workload."""
+    queries = some_workload(chance, counted)
+    delay = None if counted else chance.choice([0, 5, 30])
+    whole = {name: replace(q, emit="all", open_windows="all") for name, q in queries.items()}
+    monitor = WorkloadMonitor(Workload(queries), algorithm, delay=delay)
+    other = WorkloadMonitor(Workload(whole), algorithm, delay=delay)
+    scores = [chance.choice([0.0, 1.0, chance.random(), float("nan")]) for _ in range(ROWS)]
+    times = list(range(ROWS)) if counted else some_times(chance)
+    reported: dict[str, dict[Any, Any]] = {name: {} for name in queries}
+    replay, at, newest = Replay(), -(1 << 62), None
+    in_time: list[int] = []
+    expected: dict[Any, Any] = {}
+
+    def ranking(k):
+        def of_window(start, end):
+            rows = [row for row in in_time if start <= times[row] < end]
+            return best([(scores[row], times[row], row) for row in rows], k)
+
+        return of_window
+
+    cuts = [chance.randrange(ROWS) for _ in range(20)]
+    for revision, (low, high) in enumerate(batches(ROWS, cuts), start=1):
+        pushed = {} if counted else {"times": np.array(times[low:high], np.int64)}
+        rows, newest = accepted(times, low, high, delay, at, newest)
+        in_time += [row for row in rows if ranks(scores[row])]
+        if newest is not None and delay is not None:
+            at = max(at, newest - delay)
+        batch = np.array(scores[low:high])
+        answered, final = monitor.push(batch, **pushed), other.push(batch, **pushed)
+        assert answered.ranked.revision.tolist() == [revision] * len(answered)
+        only_final = answered.only(answered.ranked.final)
+        assert only_final.query.tolist() == final.query.tolist()
+        assert final_rows(only_final.ranked).equals(final_rows(final.ranked))
+        so_far = answered.only(~answered.ranked.final)
+        assert sorted(so_far.ranked.window_end.tolist()) == so_far.ranked.window_end.tolist()
+        places = [times[row] for row in in_time]
+        for name, query in queries.items():
+            current = query.open_windows == "current"
+            windows = open_windows(query.window, places, high if counted else at, current)
+            changed = updates(reported[name], windows, ranking(query.k))
+            assert rows_of(so_far.of(name)) == changed
+        for name, window in answered:
+            replay.apply((name, window.start, window.end), window)
+        for name, window in final:
+            if len(window):
+                expected[name, window.start, window.end] = rows_of([window])[0]
+        if restored and chance.random() < 0.3:
+            monitor = WorkloadMonitor.restore(monitor.snapshot())
+    answered, final = monitor.finish(), other.finish()
+    assert answered.ranked.final.all()
+    assert final_rows(answered.ranked).equals(final_rows(final.ranked))
+    for name, window in answered:
+        replay.apply((name, window.start, window.end), window)
+    for name, window in final:
+        if len(window):
+            expected[name, window.start, window.end] = rows_of([window])[0]
+    if not counted:
+        assert replay.rankings() == expected
+
+
+@pytest.mark.parametrize("algorithm", STRUCTURES)
+@pytest.mark.parametrize("counted", [True, False], ids=["count", "time"])
+@pytest.mark.parametrize("seed", range(4))
+def test_workloads(algorithm, counted, seed):
+    check_workload(random.Random(seed), algorithm, counted, restored=seed % 2 == 1)
+
+
+@pytest.mark.parametrize("algorithm", STRUCTURES)
+def test_queries_of_a_workload_come_and_go(algorithm):
+    query = TopK(2, last(count=4, slide=2), "updates")
+    monitor = WorkloadMonitor(Workload({"one": query, "two": query}), algorithm)
+    assert [name for name, _ in monitor.push(np.array([3.0]))] == ["one", "two"] * 2
+    monitor.remove("two")
+    monitor.add("three", replace(query, k=1))
+    answered = monitor.push(np.array([1.0, 2.0]))
+    assert [(name, w.start, w.end, w.final) for name, w in answered] == [
+        ("one", 0, 2, True),
+        ("one", 0, 4, False),
+        ("one", 2, 6, False),
+        ("three", 2, 6, False),
+    ]
+
+
+@settings(max_examples=150)
+@given(
+    seed=st.integers(0, 1 << 30),
+    name=st.sampled_from(["top-k auto", "top-k sap", "totals sum", "totals max"]),
+    window=st.one_of(
+        st.sampled_from([*SLIDING, *TOGETHER]),
+        st.tuples(st.integers(1, 30), st.integers(1, 30), st.integers(-9, 9)).map(
+            lambda t: last(time=max(t[:2]), slide=min(t[:2]), offset=t[2])
+        ),
+    ),
+    current=st.booleans(),
+)
+def test_a_reader_of_updates_ends_with_the_final_rankings(seed, name, window, current):
+    """Whoever keeps the rows of the largest revision of each window has what ``all`` reports."""
+    chance = random.Random(seed)
+    check(CASES[name](chance), window, chance, current, restored=chance.random() < 0.3)
+
+
+def test_reports_in_any_order_leave_the_rows_of_the_largest_revision():
+    rng, query = np.random.default_rng(4), TopK(3, last(time=10, slide=3), "updates")
+    monitor, final = Monitor(query), Monitor(replace(query, emit="all"))
+    scores, times = rng.random(200), np.arange(200)
+    reports, wanted = [], Replay()
+    for low in range(0, 200, 7):
+        part = slice(low, low + 7)
+        reports += monitor.push(scores[part], times=times[part], watermark=low - 5)
+    reports += monitor.finish()
+    for window in final.push(scores, times=times, watermark=1 << 40):
+        wanted.apply((window.start, window.end), window)
+    for seed in range(5):
+        replay = Replay()
+        for window in random.Random(seed).sample(reports, len(reports)):
+            replay.apply((window.start, window.end), window)
+        assert replay.rankings() == wanted.rankings()
+
+
+def test_upserts_by_rank_are_enough_where_rankings_do_not_shrink():
+    """Of top-k a ranking so far only grows, so each row replaces the one at its rank."""
+    query = TopK(3, last(time=10, slide=3), "updates")
+    monitor, whole = Monitor(query, delay=4), Monitor(replace(query, emit="all"), delay=4)
+    rng = np.random.default_rng(8)
+    table, expected = {}, {}
+    for now in range(0, 120, 2):
+        batch = {"scores": rng.random(3), "times": now + rng.integers(-6, 3, 3)}
+        for target, ranked in ((table, monitor.push(**batch)), (expected, whole.push(**batch))):
+            for row in ranked.to_arrow().to_pylist():
+                target[row["window_end"], row["rank"]] = (row["score"], row["id"])
+    for target, ranked in ((table, monitor.finish()), (expected, whole.finish())):
+        for row in ranked.to_arrow().to_pylist():
+            target[row["window_end"], row["rank"]] = (row["score"], row["id"])
+    assert table == expected
+
+
+def test_a_total_that_is_lost_shrinks_the_ranking():
+    query = TopKTotals(3, "sum", last(time=10), "updates")
+    monitor = TotalsMonitor(query)
+    rows = (np.array([1, 2]), np.array([np.inf, 5.0]))
+    (window,) = monitor.push(*rows, times=np.array([0, 1]))
+    assert window.id.tolist() == [1, 2]
+    (window,) = monitor.push(np.array([1]), np.array([-np.inf]), times=np.array([2]))
+    assert (window.id.tolist(), window.final, window.revision) == ([2], False, 2)
+    (window,) = monitor.push(np.array([2, 2]), np.array([np.inf, -np.inf]), times=np.array([3, 3]))
+    assert (len(window), window.final, window.revision) == (0, False, 3)
+    assert len(monitor.push(np.array([1]), np.array([1.0]), times=np.array([4]))) == 0
+    (window,) = monitor.finish()
+    assert (len(window), window.final) == (0, True)
+
+
+def test_a_push_that_changes_no_ranking_reports_nothing():
+    monitor = Monitor(TopK(1, last(time=10, slide=5), "updates"))
+    assert len(monitor.push(np.array([9.0]), times=np.array([6]))) == 2
+    for scores, times in (([1.0], [7]), ([np.nan], [8]), ([], [])):
+        assert len(monitor.push(np.array(scores), times=np.array(times, np.int64))) == 0
+    ranked = monitor.push(np.array([2.0]), times=np.array([12]))
+    assert [str(window) for window in ranked] == ["[10, 20) so far 1. 2 (id 3)"]
+
+
+def test_columns_of_updates():
+    ranked = Monitor(TopK(2, last(count=2), "updates")).push(np.array([3.0, 9.0, 4.0]))
+    assert [str(window) for window in ranked] == [
+        "[0, 2) 1. 9 (id 1), 2. 3 (id 0)",
+        "[2, 4) so far 1. 4 (id 2)",
+    ]
+    table = ranked.to_arrow()
+    assert table.schema.names[-2:] == ["revision", "final"]
+    assert table["final"].to_pylist() == [True, True, False]
+    assert table["revision"].to_pylist() == [1, 1, 1]
+    names = Monitor(TopK(2, last(count=2))).push(np.array([3.0, 9.0])).to_arrow().schema.names
+    assert "final" not in names
+    assert "revision" not in names
+    nothing = Monitor(TopK(2, last(count=2), "updates")).push()
+    assert nothing.to_arrow().schema == table.schema
+
+
+@pytest.mark.parametrize("window", [*SLIDING, *COUNTED], ids=str)
+def test_rows_of_a_push_are_ranked_in_parts(monkeypatch, window):
+    """However few rows, counted once for each of their windows, are ranked at once."""
+    monkeypatch.setattr("skyband.engine.open_rankings._PAIRS", 7)
+    chance = random.Random(str(window))
+    for _ in range(4):
+        check(top_k_case(chance, "auto"), window, chance, restored=True)
+
+
+@pytest.mark.parametrize("name", ["top-k auto", "top-k sap", "top-k mintopk"])
+def test_rankings_so_far_are_those_of_a_copy_that_runs_ahead(name):
+    """Where the k best rows of open windows are kept, they are what the algorithm would answer."""
+    chance = random.Random(name)
+    for window in (*SLIDING, *COUNTED):
+        case = CASES[name](chance)
+        monitor = case.monitor(case.query(window))
+        shown: dict[Any, Any] = {}
+        times = some_times(chance)
+        for low, high in batches(ROWS, [chance.randrange(ROWS) for _ in range(8)]):
+            timed = {} if isinstance(window, CountWindow) else {"times": times[low:high]}
+            for w in monitor.push(*(column[low:high] for column in case.columns), **timed):
+                shown[w.start, w.end] = rows_of([w])[0]
+            for w in monitor.run_ahead(max(times[:high], default=-(1 << 62)), False):
+                assert shown.get((w.start, w.end), (w.start, w.end, ())) == rows_of([w])[0]
+
+
+@pytest.mark.parametrize("ties", ["newest", "oldest"])
+def test_rankings_so_far_compile_nothing_and_change_nothing(monkeypatch, ties):
+    monkeypatch.setattr("skyband.topk.monitor.is_loaded", lambda name: False)
+    query = TopK(3, last(count=40, slide=10), "updates", ties=ties)
+    monitor, twin = Monitor(query), Monitor(replace(query, emit="all"))
+    for score in np.random.default_rng(1).random(100):
+        monitor.push(np.array([score]))
+        twin.push(np.array([score]))
+        assert isinstance(monitor._algorithm, Plain)
+    one, other = monitor._algorithm.saved(), twin._algorithm.saved()
+    assert {name: array.tolist() for name, array in one[1].items()} == {
+        name: array.tolist() for name, array in other[1].items()
+    }
+    # running ahead with NumPy counts towards compiling
+    assert one[0]["spent"] > other[0]["spent"] or ties == "newest"
+
+
+def test_what_is_refused():
+    window = last(count=10, slide=2)
+    with pytest.raises(QueryError, match="'all', 'changes' or 'updates'"):
+        TopK(3, window, "update")  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match="'all' or 'current'"):
+        TopK(3, window, "updates", open_windows="newest")  # type: ignore[arg-type]
+    for emit in ("all", "changes"):
+        with pytest.raises(QueryError, match="only it reports windows that are open"):
+            TopKTotals(3, "sum", window, emit, open_windows="current")
+    with pytest.raises(QueryError, match="key by key"):
+        Partitioned(TopK(3, window, "updates"))
+
+
+def test_queries_say_what_they_report():
+    window = last(count=10, slide=2)
+    assert str(TopK(3, window, "updates")).endswith(", updates as rows come")
+    assert str(TopK(3, window, "updates", open_windows="current")).endswith(
+        ", updates as rows come to the current window"
+    )

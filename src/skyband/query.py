@@ -28,9 +28,11 @@ class TopK:
     ``emit="all"`` reports each window's whole ranking, ``"changes"`` what entered, left or moved
     since the window before. ``"updates"`` reports, before the whole ranking of a window is final,
     its ranking so far after every push that changes it: of all ``open_windows``, or of the
-    ``"current"`` one, which ends first after the newest row. ``numbers="int64"`` takes whole numbers for scores, ranks them exactly
-    beyond 2**53, and reports them as such. Of equal scores the newer row ranks first, then that
-    with the larger id; with ``ties="oldest"`` the older, then that with the smaller id.
+    ``"current"`` one, which ends first after the newest row.
+
+    ``numbers="int64"`` takes whole numbers for scores, ranks them exactly beyond 2**53, and reports
+    them as such. Of equal scores the newer row ranks first, then that with the larger id; with
+    ``ties="oldest"`` the older, then that with the smaller id.
 
     >>> print(TopK(k=10, window=last(count=1000, slide=100)))
     top 10 of the last 1,000 objects, every 100
@@ -68,9 +70,8 @@ class TopK:
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
-        return (
-            f"top {self.k:,} of {self.window}{by}{ties}{emit_words(self.emit, self.open_windows)}"
-        )
+        emit = emit_words(self.emit, self.open_windows)
+        return f"top {self.k:,} of {self.window}{by}{ties}{emit}"
 
 
 def check_emit(emit: object, open_windows: object) -> None:

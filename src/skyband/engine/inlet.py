@@ -78,8 +78,10 @@ class Inlet:
             ids = np.arange(self.arrived, self.arrived + rows.size, dtype=np.int64)
         return rows._replace(id=ids, time=column), missing, until
 
-    def take(self, rows: Rows, nulls: tuple[Bools | None, ...], missing: Bools | None) -> None:
+    def take(self, rows: Rows, nulls: tuple[Bools | None, ...], missing: Bools | None) -> Rows:
         """Let rows of a time window wait for the watermark; drop and count all that cannot.
+
+        Returns those that wait, in memory that may be the caller's.
 
         ``nulls`` has an entry per score: that of the rows, or a column of theirs for each of
         several, of which a row must have one.
@@ -109,6 +111,7 @@ class Inlet:
             assert rows.time is not None
             ordered = ordered or rises(rows.time)
         self.waiting.add(rows, ordered)
+        return rows
 
     def count_unranked(
         self, score: Floats, null: Bools | None, among: Bools | None = None

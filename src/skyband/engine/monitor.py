@@ -16,6 +16,7 @@ from skyband.engine.columns import Dropped
 from skyband.engine.family import Family, Q
 from skyband.engine.ids import Ids
 from skyband.engine.inlet import Inlet
+from skyband.engine.open_rankings import OpenRankings
 from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
@@ -75,6 +76,8 @@ class BaseMonitor(ABC, Generic[Q]):
         compares = query.emit == "changes" and self._changes_by != "kernel"
         self._changes = Changes(by_place=self._changes_by == "id") if compares else None
         self._updates = Updates() if query.emit == "updates" else None
+        k = None if self._updates is None or self._panes.together else self._pruned_to()
+        self._open = None if k is None else OpenRankings(self._panes, k)
 
     @property
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
@@ -137,7 +140,8 @@ class BaseMonitor(ABC, Generic[Q]):
 
         Time windows only; a count window that is not complete is never answered.
         """
-        return self._with_updates(self._nothing() if self._counted else self._close(FOREVER))
+        final = self._nothing() if self._counted else self._close(FOREVER)
+        return self._with_updates(final, self._no_rows())
 
     def _take(self, rows: Rows, null: Bools | None, times: Any, watermark: Any) -> Ranked:
         """Take in a batch and return the windows that it completes.
@@ -148,12 +152,10 @@ class BaseMonitor(ABC, Generic[Q]):
         inlet = self._inlet
         if self._counted:
             inlet.check_counted(times, watermark)
-            return self._with_updates(self._take_counted(rows, null))
+            return self._with_updates(self._take_counted(rows, null), rows)
         rows, missing, until = inlet.placed(rows, times, watermark)
-        inlet.take(rows, (null,), missing)
-        if self._updates is not None:
-            self._updates.newest = max(self._updates.newest, inlet.waiting.newest)
-        return self._with_updates(self._close(until))
+        rows = inlet.take(rows, (null,), missing)
+        return self._with_updates(self._close(until), rows)
 
     def _take_counted(self, rows: Rows, null: Bools | None) -> Ranked:
         window, inlet = self.query.window, self._inlet
@@ -204,13 +206,52 @@ class BaseMonitor(ABC, Generic[Q]):
         self._before(rows, steps)
         return self._feed(rows, steps)
 
-    def _with_updates(self, final: Ranked) -> Ranked:
-        """Windows that are final, and the rankings so far of those that are open, if asked for."""
+    def _with_updates(self, final: Ranked, rows: Rows) -> Ranked:
+        """Windows that are final, and the rankings so far of those that are open, if asked for.
+
+        ``rows`` are those that the push has brought, and that may be ranked.
+        """
         updates = self._updates
         if updates is None:
             return final
+        if rows.time is not None:
+            updates.newest = max(updates.newest, int(rows.time.max(initial=-FOREVER)))
+        if self._open is not None:
+            return updates.joined(final, self._reported(self._so_far(self._open, rows)))
         so_far = self.run_ahead(updates.newest, self.query.open_windows == "current")
         return updates.joined(final, so_far.only(updates.changed(so_far)))
+
+    def _so_far(self, rankings: OpenRankings, rows: Rows) -> Ranked:
+        """The rankings so far that these rows change, where only the k best rows matter."""
+        panes, window = self._panes, self.query.window
+        assert self._updates is not None
+        place, first, current = rows.time, 0, 0
+        if isinstance(window, CountWindow):
+            place = np.arange(self.arrived - rows.size, self.arrived, dtype=np.int64)
+            current = panes.first_window(self.arrived)
+            if window.full:
+                current = max(current, -(-window.size // window.slide))
+            first = current
+        else:
+            assert self._steps.done is not None
+            first, current = self._steps.done + 1, panes.first_window(self._updates.newest)
+        assert place is not None
+        changed = rankings.insert(rows.score, place, place if rows.id is None else rows.id, first)
+        if self.query.open_windows == "current":
+            new = current != rankings.current and current in rankings.entries.window
+            changed = changed[changed == current] if not new else np.array([current])
+            rankings.current = current
+        entries, offsets = rankings.of(changed)
+        start = panes.starts(changed)
+        return Ranked(
+            window_start=np.maximum(start, 0) if self._counted else start,
+            window_end=panes.ends(changed),
+            offsets=offsets,
+            score=entries.score,
+            id=entries.id,
+            time=None if self._counted else entries.place,
+            timed=self._timed,
+        )
 
     def run_ahead(self, newest: int, current: bool, arriving: Rows | None = None) -> Ranked:
         """The rankings so far of the windows that are open and have begun, by end.
@@ -416,6 +457,8 @@ class BaseMonitor(ABC, Generic[Q]):
             parts["changes"] = self._changes.saved()
         if self._updates is not None:
             parts["updates"] = self._updates.saved()
+        if self._open is not None:
+            parts["open"] = self._open.saved()
         return dump(*join(header, parts))
 
     @classmethod
@@ -448,4 +491,6 @@ class BaseMonitor(ABC, Generic[Q]):
             monitor._changes.restored(*part("changes", header, arrays))
         if monitor._updates is not None:
             monitor._updates.restored(*part("updates", header, arrays))
+        if monitor._open is not None:
+            monitor._open.restored(*part("open", header, arrays))
         return monitor

@@ -152,7 +152,7 @@ class Ranked:
 
     def followed_by(self, others: Ranked) -> Ranked:
         """These windows, and then others of the same query."""
-        columns = {
+        columns: dict[str, Any] = {
             name: np.concatenate([column, getattr(others, name)])
             for name in (*_OF_ROWS, *_OF_WINDOWS)
             if (column := getattr(self, name)) is not None

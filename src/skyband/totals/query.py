@@ -33,8 +33,8 @@ class TopKTotals:
     ``10**-scale``: so are totals, but for means, which are in ones.
 
     ``emit="changes"`` reports keys that entered, left or moved since the window before; a total
-    that changes without changing ranks is not reported. ``"updates"`` and ``open_windows`` are as in
-    :class:`TopK`, and report every total that changes.
+    that changes without changing ranks is not reported. ``emit="updates"`` and ``open_windows``
+    are as for :class:`skyband.TopK`; there, every total that changes is reported.
 
     >>> from skyband import last
     >>> print(TopKTotals(k=3, by="sum", window=last(count=100, slide=10)))
