@@ -105,7 +105,8 @@ class RowBlocks:
     def of_rows(self, rows: DataFrame, pane: Column, closes: Column, delay: int) -> DataFrame:
         """Blocks of the rows of each task, which have labels: keys, :data:`BESIDE`.
 
-        A block ``closes`` with a window, and is NULL where no row has a score; ``delay`` is that of the watermark, in milliseconds.
+        A block ``closes`` with a window, and is NULL where no row has a score; ``delay`` is that of
+        the watermark, in milliseconds.
         """
         names = list(dict.fromkeys([*self.row.names, POSITION]))
         laid_out = rows.select(*self.groups, LABEL, closes.alias(CLOSES), pane.alias(PANE), *names)
