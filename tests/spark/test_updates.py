@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,7 @@ def test_each_batch_shows_the_rankings_so_far(
         seen = samples.write(tmp_path / f"seen-{number}", parts[:number])
         answered = by_score(spark.read.parquet(seen), **options).collect()
         if isinstance(window, CumulativeWindow):  # later windows of a day would show the same
-            answered = [row for row in answered if has_begun(row, sum(parts[:number], []))]
+            answered = [row for row in answered if has_begun(row, list(chain(*parts[:number])))]
         assert shown == rankings(answered)
     assert all(row.final for row in batches[-1])
 
