@@ -14,6 +14,8 @@ Emit = Literal["all", "changes"]
 EMITS = ("all", "changes")
 Ties = Literal["newest", "oldest"]
 TIES = ("newest", "oldest")
+RankBy = Literal["row_number", "rank", "dense_rank"]
+RANK_BYS: tuple[RankBy, ...] = ("row_number", "rank", "dense_rank")
 Numbers = Literal["float64", "int64"]
 """What scores and values are: any numbers, or whole ones of 64 bits, which are never rounded."""
 
@@ -29,6 +31,12 @@ class TopK:
     beyond 2**53, and reports them as such. Of equal scores the newer row ranks first, then that
     with the larger id; with ``ties="oldest"`` the older, then that with the smaller id.
 
+    ``rank_by`` says how ranks count, as SQL's functions of these names: ``"row_number"`` counts
+    rows, so that each of the k has a rank of its own. With ``"rank"`` rows of equal score share a
+    rank, which is 1 more than there are rows with a higher score; with ``"dense_rank"`` it is 1
+    more than there are higher scores. All rows of rank k or less are reported, so there may be
+    more than k of them.
+
     >>> print(TopK(k=10, window=last(count=1000, slide=100)))
     top 10 of the last 1,000 objects, every 100
     """
@@ -39,6 +47,7 @@ class TopK:
     weights: tuple[float, ...] | None = None
     numbers: Numbers = "float64"
     ties: Ties = "newest"
+    rank_by: RankBy = "row_number"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "ask for at least one object")
@@ -55,6 +64,12 @@ class TopK:
         check_numbers(self.numbers)
         if self.ties not in TIES:
             raise QueryError(f"ties is {self.ties!r}", "'newest' or 'oldest'", "leave ties out")
+        if self.rank_by not in RANK_BYS:
+            raise QueryError(
+                f"rank_by is {self.rank_by!r}",
+                "'row_number', 'rank' or 'dense_rank'",
+                "leave rank_by out",
+            )
         if self.weights is not None and self.numbers == "int64":
             raise QueryError(
                 "numbers='int64' with weights",
@@ -66,7 +81,13 @@ class TopK:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         changes = ", changes only" if self.emit == "changes" else ""
         ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
-        return f"top {self.k:,} of {self.window}{by}{ties}{changes}"
+        shared = f", ranked by {self.rank_by}" if self.shares_ranks else ""
+        return f"top {self.k:,} of {self.window}{by}{ties}{shared}{changes}"
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank, so that a window may rank more than k rows."""
+        return self.rank_by != "row_number"
 
 
 def check_numbers(numbers: object) -> None:

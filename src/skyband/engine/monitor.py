@@ -71,12 +71,16 @@ class BaseMonitor(ABC, Generic[Q]):
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
         compares = query.emit == "changes" and self._changes_by != "kernel"
-        self._changes = Changes(by_place=self._changes_by == "id") if compares else None
+        self._changes = self._new_changes() if compares else None
 
     @property
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
         """Who compares rankings, see :class:`Family`."""
         return self.family.changes
+
+    def _new_changes(self) -> Changes:
+        """What compares rankings, where the engine does."""
+        return Changes(by_place=self._changes_by == "id")
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""

@@ -16,6 +16,9 @@ from skyband.windows import CountWindow
 OLDEST_FIRST = "recompute"
 """The algorithm that can rank the oldest of equal scores first."""
 
+SHARED_RANKS = "recompute"
+"""The algorithm that can rank all rows of equal score, not k of them."""
+
 SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
@@ -40,6 +43,8 @@ def trend(scores: Floats) -> bool | None:
 
 def plan(query: TopK, observed: Floats | None = None) -> Plan:
     """Choose an algorithm for a query, given the first scores of its stream if there are any."""
+    if query.shares_ranks:
+        return Plan(SHARED_RANKS, ("rows of equal score share a rank, and all of them are kept",))
     if query.ties == "oldest":
         return Plan(OLDEST_FIRST, ("of equal scores the oldest comes first",))
     window, k = query.window, query.k
