@@ -221,8 +221,8 @@ def test_keys(emit):
     ranked = [window for part in parts for window in part.ranked]
     assert [window.id.tolist() for window in ranked] == [[1, 0], [5, 4]]
     assert [window.rank.tolist() for window in ranked] == [[1, 1], [1, 1]]
-    table = parts[0].ranked.to_arrow()
-    assert table["rank"].to_pylist() == [1, 1]
+    ranks = [rank for part in parts for rank in part.ranked.to_arrow()["rank"].to_pylist()]
+    assert ranks == [1, 1, 1, 1]
 
 
 def test_what_is_refused():
@@ -253,7 +253,9 @@ def test_files(capsys, monkeypatch, tmp_path):
     rows = run(*query, "--rank-by", "dense_rank", "--ties", "oldest").rows
     assert [(row["rank"], row["row"]) for row in rows] == list(zip("1122", "0123", strict=True))
     assert len(run(*query).rows) == 2
-    table = run(*query[:-2], "--rank-by", "dense_rank").out
-
     assert "--rank-by" in run.fails(*query, "--rank-by", "any")
-    assert "dense_rank" in run("explain", path, "--by", "v", *window, "--rank-by", "dense_rank").out
+    shared = ["--rank-by", "dense_rank"]
+    assert "dense_rank" in run("explain", path, "--by", "v", *window, *shared).out
+    totals = ["explain", path, "--key", "t", "--by", "sum(v)", *window]
+    assert "--rank-by with --key" in run.fails(*totals, *shared)
+    assert "--ties with --key" in run.fails(*totals, "--ties", "oldest")

@@ -136,6 +136,11 @@ class Monitor(BaseMonitor[TopK]):
         return Changes(rank_by=self.query.rank_by, oldest_first=self.query.ties == "oldest")
 
     @override
+    def _nothing(self) -> Ranked:
+        nothing = super()._nothing()
+        return replace(nothing, ranks=nothing.id) if self.query.shares_ranks else nothing
+
+    @override
     def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
         """Give rows the ranks that they share."""
         if not self.query.shares_ranks:

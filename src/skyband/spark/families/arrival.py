@@ -139,7 +139,7 @@ class ArrivalSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes, self._score)
+        return answer_fields(self.types, self.changes, self._score, self.query.shares_ranks)
 
     @property
     def _score(self) -> DataType:
@@ -212,7 +212,8 @@ class ArrivalState(KeyState):
     def arrive(self, rows: WaitingRows, progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """The same, of rows as columns."""
         answers = self.arrivals.run(rows, progress.closed)
-        return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes)
+        shared = self.spec.query.shares_ranks
+        return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes, shared)
 
     @property
     def alarm(self) -> int | None:

@@ -55,17 +55,13 @@ class EngineRows:
 def ranked_windows(
     ranked: Ranked, query: Any
 ) -> Iterator[tuple[int, int, int, tuple[list[int], ...]]]:
-    """The windows that rank anything: number, where their rows begin and end, ranks for changes."""
+    """The windows that rank anything: number, where their rows begin and end, given ranks."""
     numbers = PaneGrid.of(query.window).window_at(ranked.window_end).tolist()
     cuts = ranked.offsets.tolist()
-    rank = previous = None
-    if ranked.previous_rank is not None:
-        rank, previous = ranked.rank.tolist(), ranked.previous_rank.tolist()
+    columns = [column for column in (ranked.ranks, ranked.previous_rank) if column is not None]
+    ranks = [column.tolist() for column in columns]
     for at, number in enumerate(numbers):
         low, high = cuts[at], cuts[at + 1]
         if low == high:
             continue
-        if rank is None or previous is None:
-            yield number, low, high, ()
-        else:
-            yield number, low, high, (rank[low:high], previous[low:high])
+        yield number, low, high, tuple(column[low:high] for column in ranks)
