@@ -66,9 +66,7 @@ def numbered(rows, rank_by="row_number"):
     return [rank_of[score] for score in scores]
 
 
-def count_windows(
-    scores, n, s, k, ids=None, full=False, ties="newest", rank_by="row_number"
-):
+def count_windows(scores, n, s, k, ids=None, full=False, ties="newest", rank_by="row_number"):
     """Every window over a sequence of scores, answered after every s arrivals."""
     ids = range(len(scores)) if ids is None else ids
     order, rank = ranking(list(zip(scores, range(len(scores)), ids, strict=True)), ties)
@@ -122,9 +120,7 @@ FOREVER = 1 << 62
 """The start of a window that has none is the negative of this."""
 
 
-def cumulative_windows(
-    scores, times, period, every, k, offset=0, ids=None, until=None, **order
-):
+def cumulative_windows(scores, times, period, every, k, offset=0, ids=None, until=None, **order):
     """What each period has held so far, at every step from its first row to its end."""
     ids = range(len(scores)) if ids is None else ids
     rows = [o for o in zip(scores, times, ids, strict=True) if ranks(o[0]) and o[1] is not None]

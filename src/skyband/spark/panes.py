@@ -86,14 +86,8 @@ def rows_of_best_scores(rows: DataFrame, plan: WindowPlan, newest: Column | None
     ranked = F.when(F.col(SCORE).isNotNull(), F.struct(age, SCORE, *base.column_names))
     tied = F.collect_list(ranked).alias(_ROWS)  # rows without a score are not collected
     scores = rows.groupBy(*groups, SCORE).agg(tied, *last)
-
-    def compared(one: Column, other: Column) -> Column:
-        """Put the newest of equal scores first, or the oldest; carried columns may not compare."""
-        one, other = (one[_AGE], other[_AGE]) if oldest_first else (other[_AGE], one[_AGE])
-        return F.when(one < other, -1).when(one > other, 1).otherwise(0)
-
     panes = scores.groupBy(*groups).agg(F.max_by(_ROWS, SCORE, plan.query.k).alias(BEST), *last)
-    in_order = F.flatten(F.transform(BEST, lambda tied: F.array_sort(tied, compared)))
+    in_order = F.flatten(F.transform(BEST, lambda tied: F.sort_array(tied, asc=oldest_first)))
     return _unpacked(panes.withColumn(BEST, F.coalesce(in_order, F.array())), plan, newest)
 
 

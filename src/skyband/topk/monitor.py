@@ -25,7 +25,7 @@ from skyband.order import Bools, shared_ranks
 from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
-from skyband.topk.planner import OLDEST_FIRST, SAMPLE, SHARED_RANKS, plan, trend
+from skyband.topk.planner import OLDEST_FIRST, SAMPLE, plan, require_shared_ranks, trend
 
 
 def _described(described: Mapping[str, Any]) -> TopK:
@@ -39,12 +39,7 @@ def _described(described: Mapping[str, Any]) -> TopK:
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
-    if query.shares_ranks and algorithm not in ("auto", SHARED_RANKS):
-        raise QueryError(
-            f"algorithm is {algorithm!r} with rank_by={query.rank_by!r}",
-            f"{SHARED_RANKS}, auto: others forget a row for another of equal score",
-            "leave algorithm out",
-        )
+    require_shared_ranks(query, algorithm)
     if query.ties == "oldest" and algorithm not in ("auto", OLDEST_FIRST):
         raise QueryError(
             f"algorithm is {algorithm!r} with ties='oldest'",

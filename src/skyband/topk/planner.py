@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.engine.plan import Plan
+from skyband.errors import QueryError
 from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
@@ -39,6 +40,16 @@ def trend(scores: Floats) -> bool | None:
     if len(step) < _ENOUGH:
         return None
     return bool(np.mean(step[1:] != step[:-1]) < _SMOOTH)
+
+
+def require_shared_ranks(query: TopK, algorithm: str) -> None:
+    """Refuse an algorithm that cannot let rows share ranks, if they do."""
+    if query.shares_ranks and algorithm not in ("auto", SHARED_RANKS):
+        raise QueryError(
+            f"algorithm is {algorithm!r} with rank_by={query.rank_by!r}",
+            f"{SHARED_RANKS}, auto: others forget a row for another of equal score",
+            "leave algorithm out",
+        )
 
 
 def plan(query: TopK, observed: Floats | None = None) -> Plan:

@@ -42,7 +42,7 @@ from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
-from skyband.topk.planner import plan
+from skyband.topk.planner import plan, require_shared_ranks
 from skyband.totals.aggregate import refuse_aggregate
 from skyband.windows import CountWindow
 
@@ -76,6 +76,7 @@ class TopKOptions(WindowOptions):
         query = TopK(k=self.k, window=window, emit=self.emit, **order)  # type: ignore[arg-type]
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
+            require_shared_ranks(query, self.algorithm)
         else:
             self.refuse_algorithm()
         self.check()
@@ -134,7 +135,10 @@ class TopKPlan(WindowPlan):
         if self.rank_by == "row_number":
             return [("before the shuffle", f"at most {k} rows of each pane, key and task")]
         return [
-            ("ranks", f"as SQL's {self.rank_by}(): rows of equal score share one, and all are kept"),
+            (
+                "ranks",
+                f"as SQL's {self.rank_by}(): rows of equal score share one, and all are kept",
+            ),
             ("shuffles", "rows by pane, key and score, so that ties meet; then, of each pane, key"),
             ("", f"and task, those of the {k} best scores"),
         ]
