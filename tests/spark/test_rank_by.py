@@ -1,4 +1,4 @@
-"""Rows of equal score share a rank on Spark, where a query says so: batches, streams, jobs, files."""
+"""Rows of equal score share a rank on Spark, where a query says so."""
 
 from __future__ import annotations
 

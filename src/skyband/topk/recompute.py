@@ -125,7 +125,7 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
         position = stop
         if steps.emit[step]:
             if now.shares_ranks != 0:
-                now.lacking = _report_tied(target, step, raw, best, now)
+                now.lacking = _report_tied(target, step, raw, best, state.now)
                 if now.lacking > 0:
                     return step
             else:
@@ -179,7 +179,7 @@ def _report_tied(target: Out, step: int, raw: Ring, best: Ranked, now: Record) -
 
     Returns how many rows there are if the answer has no room for them, else 0.
     """
-    threshold = _lowest_score(raw, now.k, best, now.dense != 0)
+    threshold = _lowest_score(raw, now[0].k, best, now[0].dense != 0)
     first, stop, mask = raw.bounds[0], raw.bounds[1], raw.mask[0]
     count = 0
     for seq in range(first, stop):
@@ -189,7 +189,7 @@ def _report_tied(target: Out, step: int, raw: Ring, best: Ranked, now: Record) -
     if high > len(target.rows.score):
         return count
     rows = Ranked(target.rows.score[low:high], target.rows.seq[low:high], best.size)
-    turn = -1 if now.oldest_first != 0 else 1
+    turn = -1 if now[0].oldest_first != 0 else 1
     size = 0
     for seq in range(first, stop):
         score = raw.score[seq & mask]

@@ -293,12 +293,13 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
     for column in queries:
         best = _of_first(best, column)
-    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
+    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks
+    whole = query["emit"] == "all" and "rank_by" not in query
     return leaders.observe(
         name,
         F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
         F.count(F.lit(1)).alias("ranked"),
-        (firsts if query["emit"] == "all" else F.count_if(F.lit(False))).alias("windows"),
+        (firsts if whole else F.count_if(F.lit(False))).alias("windows"),
     )
 
 

@@ -146,15 +146,16 @@ class Candidates:
     A row can never be ranked again once k rows rank above it that live at least as long: whenever
     it is in a window, so are they. ``dominator_count`` counts those rows; where rows of equal score
     share a rank, it counts rows with higher scores (``rank``), or their scores (``dense_rank``).
-    What dominates a row's dominators dominates it, too: so rows that went need not be counted. Panes are inserted in
-    ascending order, and every window that ends before a pane begins is answered before it is
-    inserted: rows of the pane must not push out rows that only those windows hold.
+    What dominates a row's dominators dominates it, too: so rows that went need not be counted.
+    Panes are inserted in ascending order, and every window that ends before a pane begins is
+    answered before it is inserted: rows of the pane must not push out rows that only those windows
+    hold.
 
     Invariants (numbered as in :meth:`check_invariants`)
       1. rows stand in rank order: score descending, newer pane first (or the older one), place in
          the pane
-      2. ``dominator_count`` is how many candidates above, of higher scores, or higher scores, live at
-         least as long, and is below k
+      2. ``dominator_count`` is how many candidates above (or with higher scores, or their scores,
+         where rows share ranks) live at least as long, and is below k
       3. no row's last window is before ``due``, the first window not yet answered
 
     Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
