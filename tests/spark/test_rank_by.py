@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from skyband import Monitor, TopK, last
 from skyband.errors import QueryError
 from skyband.spark import claim, top_k
+from skyband.spark.jobs.sinks import Sink, kind_of
 from tests import oracle
 from tests.command_line import Runner
 from tests.spark import samples
@@ -139,7 +140,16 @@ def test_keys(spark: SparkSession) -> None:
     ]
 
 
-def test_what_is_said_and_refused(spark: SparkSession) -> None:
+def test_rows_that_share_a_rank_have_keys_of_their_own(spark: SparkSession) -> None:
+    """Kafka may keep one row of each key."""
+    frame = spark.sql("SELECT timestamp_seconds(id) AS ts, id, 1.0D AS v FROM range(4)")
+    options = {"k": 1, "by": "v", "window": "1 minute", "time": "ts"}
+    reshape: Any = kind_of(Sink(format="kafka")).reshape
+    keys = [row.key for row in reshape(top_k(frame, rank_by="rank", **options), None).collect()]
+    assert len(set(keys)) == len(keys) == 4
+
+
+def test_what_is_refused(spark: SparkSession) -> None:
     frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS ts")
     asked = {"k": 1, "window": "1 day", "time": "ts"}
     with pytest.raises(QueryError, match="rank_by is 'rank' with key="):

@@ -100,7 +100,7 @@ class Plain(Algorithm):
         self._size = size
 
     def _best(self, first: int, stop: int) -> Ints:
-        """Sequence numbers of the best of a window, best first: k, or all that tie if they share."""
+        """Sequence numbers of the best of a window, best first: k, or more if they share ranks."""
         k, score = self.setting.k, self._score[first:stop]
         ranked = np.flatnonzero(score == score)
         distinct = np.unique if self.setting.rank_by == "dense_rank" else np.asarray
