@@ -2,7 +2,9 @@
 
 Objects are (score, position, id): the position is the arrival number or the time. One total order:
 higher score, then newer, then larger id. NULL (None) and NaN scores are never ranked; in count
-windows they still count as rows.
+windows they still count as rows. Ranks count rows (``row_number``: all different), better rows
+(``rank``: 1 more than there are), or better scores (``dense_rank``: 1 more than there are different
+ones); all rows of rank k or less are in an answer.
 """
 
 from __future__ import annotations
@@ -25,10 +27,10 @@ def ranks(score):
     return score is not None and not math.isnan(score)
 
 
-def best(objects, k):
+def best(objects, k, ties="newest", rank_by="row_number"):
     """The k best (score, id) of (score, position, id) triples."""
-    order = sorted(objects, reverse=True)
-    return tuple((score, id) for score, _, id in order[:k])
+    order, _ = ranking(objects, ties)
+    return best_of(order, range(len(order)), k, rank_by)
 
 
 def oldest_first(object):
@@ -46,12 +48,25 @@ def ranking(objects, ties="newest"):
     return order, [rank_of.get(o) for o in objects]
 
 
-def best_of(order, ranks_alive, k):
+def best_of(order, ranks_alive, k, rank_by="row_number"):
     """The k best (score, id) of some objects of a ranking, given by their ranks in it."""
-    return tuple((order[rank][0], order[rank][2]) for rank in sorted(ranks_alive)[:k])
+    alive = [(order[rank][0], order[rank][2]) for rank in sorted(ranks_alive)]
+    return tuple(
+        row for row, rank in zip(alive, numbered(alive, rank_by), strict=True) if rank <= k
+    )
 
 
-def count_windows(scores, n, s, k, ids=None, full=False, ties="newest"):
+def numbered(rows, rank_by="row_number"):
+    """The rank of each (score, id), which stand best first."""
+    scores = [score for score, _ in rows]
+    if rank_by == "row_number":
+        return list(range(1, len(rows) + 1))
+    better = scores if rank_by == "rank" else sorted(set(scores), reverse=True)
+    rank_of = {score: len(better) - at for at, score in enumerate(reversed(better))}
+    return [rank_of[score] for score in scores]
+
+
+def count_windows(scores, n, s, k, ids=None, full=False, ties="newest", rank_by="row_number"):
     """Every window over a sequence of scores, answered after every s arrivals."""
     ids = range(len(scores)) if ids is None else ids
     order, rank = ranking(list(zip(scores, range(len(scores)), ids, strict=True)), ties)
@@ -61,11 +76,22 @@ def count_windows(scores, n, s, k, ids=None, full=False, ties="newest"):
             continue
         start = max(0, end - n)
         alive = [r for r in rank[start:end] if r is not None]
-        answers.append(Answer(start, end, best_of(order, alive, k)))
+        answers.append(Answer(start, end, best_of(order, alive, k, rank_by)))
     return answers
 
 
-def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None, ties="newest"):
+def time_windows(
+    scores,
+    times,
+    size,
+    slide,
+    k,
+    offset=0,
+    ids=None,
+    until=None,
+    ties="newest",
+    rank_by="row_number",
+):
     """Every window that holds anything and ends at or before ``until`` (None: all of them)."""
     ids = range(len(scores)) if ids is None else ids
     objects = [
@@ -86,7 +112,7 @@ def time_windows(scores, times, size, slide, k, offset=0, ids=None, until=None, 
     for end in sorted(ends):
         if until is None or end <= until:
             alive = rank[bisect_left(clock, end - size) : bisect_left(clock, end)]
-            answers.append(Answer(end - size, end, best_of(order, alive, k)))
+            answers.append(Answer(end - size, end, best_of(order, alive, k, rank_by)))
     return answers
 
 
@@ -94,7 +120,7 @@ FOREVER = 1 << 62
 """The start of a window that has none is the negative of this."""
 
 
-def cumulative_windows(scores, times, period, every, k, offset=0, ids=None, until=None):
+def cumulative_windows(scores, times, period, every, k, offset=0, ids=None, until=None, **order):
     """What each period has held so far, at every step from its first row to its end."""
     ids = range(len(scores)) if ids is None else ids
     rows = [o for o in zip(scores, times, ids, strict=True) if ranks(o[0]) and o[1] is not None]
@@ -103,11 +129,11 @@ def cumulative_windows(scores, times, period, every, k, offset=0, ids=None, unti
         for end in range(start + every, start + period + 1, every):
             alive = [o for o in rows if start <= o[1] < end]
             if alive and (until is None or end <= until):
-                answers.append(Answer(start, end, best(alive, k)))
+                answers.append(Answer(start, end, best(alive, k, **order)))
     return answers
 
 
-def all_time_windows(scores, times, every, k, ids=None, until=None):
+def all_time_windows(scores, times, every, k, ids=None, until=None, **order):
     """All rows before an end, at every step from the first row to ``until``.
 
     None: to the end of the last row's step.
@@ -118,10 +144,14 @@ def all_time_windows(scores, times, every, k, ids=None, until=None):
         return []
     first, last = (of(time for _, time, _ in rows) // every * every for of in (min, max))
     ends = range(first + every, (last + every if until is None else until) + 1, every)
-    return [Answer(-FOREVER, end, best([o for o in rows if o[1] < end], k)) for end in ends]
+    alive = ([o for o in rows if o[1] < end] for end in ends)
+    return [
+        Answer(-FOREVER, end, best(objects, k, **order))
+        for end, objects in zip(ends, alive, strict=True)
+    ]
 
 
-def changes(answers, slide, until=None):
+def changes(answers, slide, until=None, rank_by="row_number"):
     """What entered, left or moved between consecutive windows: (end, {id: (rank, previous)}).
 
     A window that is not among the answers is empty. Windows without any change are left out. The
@@ -133,7 +163,8 @@ def changes(answers, slide, until=None):
         if before and before_end is not None and answer.end > before_end + slide:
             reports.append((before_end + slide, {id: (0, was) for id, was in before.items()}))
             before = {}
-        now = {id: rank for rank, (_, id) in enumerate(answer.rows, start=1)}
+        ids = [id for _, id in answer.rows]
+        now = dict(zip(ids, numbered(answer.rows, rank_by), strict=True))
         report = {
             id: (now.get(id, 0), before.get(id, 0))
             for id in now.keys() | before.keys()

@@ -20,6 +20,21 @@ Scores = NDArray[Any]
 """Numbers that are ranked: float64, or int64 where whole numbers must not be rounded."""
 
 
+def shared_ranks(score: Scores, offsets: Ints, dense: bool) -> Ints:
+    """Ranks, from 1, that rows of equal score share; the rows of each window stand best first.
+
+    Window i has the rows ``offsets[i]:offsets[i + 1]``. A rank is 1 more than there are better rows
+    in the window or, if ``dense``, better scores. O(rows).
+    """
+    at = np.arange(len(score), dtype=np.int64)
+    first = np.repeat(offsets[:-1], np.diff(offsets))  # where the window of each row begins
+    below = at == first  # whether no row before it in the window scores the same
+    below[1:] |= score[1:] != score[:-1]
+    number = np.cumsum(below) if dense else np.maximum.accumulate(np.where(below, at, 0))
+    ranks: Ints = number - number[first] + 1
+    return ranks
+
+
 def rises(times: Ints) -> bool:
     """Whether no time is before the one that precedes it. O(rows); O(1) for most that fall."""
     head = times[:1024]

@@ -15,6 +15,8 @@ EMITS = ("all", "changes", "updates")
 OpenWindows = Literal["all", "current"]
 Ties = Literal["newest", "oldest"]
 TIES = ("newest", "oldest")
+RankBy = Literal["row_number", "rank", "dense_rank"]
+RANK_BYS: tuple[RankBy, ...] = ("row_number", "rank", "dense_rank")
 Numbers = Literal["float64", "int64"]
 """What scores and values are: any numbers, or whole ones of 64 bits, which are never rounded."""
 
@@ -34,6 +36,12 @@ class TopK:
     them as such. Of equal scores the newer row ranks first, then that with the larger id; with
     ``ties="oldest"`` the older, then that with the smaller id.
 
+    ``rank_by`` says how ranks count, as SQL's functions of these names: ``"row_number"`` counts
+    rows, so that each of the k has a rank of its own. With ``"rank"`` rows of equal score share a
+    rank, which is 1 more than there are rows with a higher score; with ``"dense_rank"`` it is 1
+    more than there are higher scores. All rows of rank k or less are reported, so there may be
+    more than k of them.
+
     >>> print(TopK(k=10, window=last(count=1000, slide=100)))
     top 10 of the last 1,000 objects, every 100
     """
@@ -45,6 +53,7 @@ class TopK:
     numbers: Numbers = "float64"
     ties: Ties = "newest"
     open_windows: OpenWindows = "all"
+    rank_by: RankBy = "row_number"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "ask for at least one object")
@@ -60,6 +69,12 @@ class TopK:
         check_numbers(self.numbers)
         if self.ties not in TIES:
             raise QueryError(f"ties is {self.ties!r}", "'newest' or 'oldest'", "leave ties out")
+        if self.rank_by not in RANK_BYS:
+            raise QueryError(
+                f"rank_by is {self.rank_by!r}",
+                "'row_number', 'rank' or 'dense_rank'",
+                "leave rank_by out",
+            )
         if self.weights is not None and self.numbers == "int64":
             raise QueryError(
                 "numbers='int64' with weights",
@@ -70,8 +85,14 @@ class TopK:
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
         ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
+        shared = f", ranked by {self.rank_by}" if self.shares_ranks else ""
         emit = emit_words(self.emit, self.open_windows)
-        return f"top {self.k:,} of {self.window}{by}{ties}{emit}"
+        return f"top {self.k:,} of {self.window}{by}{ties}{shared}{emit}"
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank, so that a window may rank more than k rows."""
+        return self.rank_by != "row_number"
 
 
 def check_emit(emit: object, open_windows: object) -> None:

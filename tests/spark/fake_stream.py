@@ -26,6 +26,7 @@ from tests.oracle import (
     all_time_windows,
     changes,
     cumulative_windows,
+    numbered,
     ranking,
     ranks,
     time_windows,
@@ -63,6 +64,7 @@ class Stream:
     seed: int = 0
     kind: str = "time"
     ties: str = "newest"
+    rank_by: str = "row_number"
 
     @property
     def counted(self):
@@ -108,20 +110,20 @@ class Stream:
 
     def windows(self, scores, times, ids, until, before):
         """What the oracle says of one key, up to a watermark; ``before`` the stream was drained."""
+        order = {"ties": self.ties, "rank_by": self.rank_by}
         if self.kind == "cumulative":
             shape = (self.size, self.slide, self.k, self.offset)
-            return cumulative_windows(scores, times, *shape, ids, until)
+            return cumulative_windows(scores, times, *shape, ids, until, **order)
         if self.kind == "all_time":
             ranked = [at for score, at in zip(scores, times, strict=True) if ranks(score)]
             if self.drain and ranked:
                 until = max(before, self.label(max(ranked)))
-            return all_time_windows(scores, times, self.slide, self.k, ids, until)
+            return all_time_windows(scores, times, self.slide, self.k, ids, until, **order)
         # a drained stream answers all windows of time, but of rows only those that are complete
         if self.counted and self.drain:
             until = max(before, max(times) + 1)
-        return time_windows(
-            scores, times, self.size, self.slide, self.k, self.start_offset, ids, until, self.ties
-        )
+        shape = (self.size, self.slide, self.k, self.start_offset)
+        return time_windows(scores, times, *shape, ids, until, **order)
 
     def spec(self, kind):
         return kind(
@@ -179,7 +181,9 @@ class Aggregation:
         ]:
             group = self.groups.pop((key, label, pane))
             newest = max(at for _, at, _ in group)
-            rows = ranking(group, s.ties)[0][: s.k]
+            rows = ranking(group, s.ties)[0]
+            scores = sorted({row[0] for row in rows}, reverse=True)[: s.k]
+            rows = rows[: s.k] if s.rank_by == "row_number" else [r for r in rows if r[0] in scores]
             ids = [row[2] for row in rows]
             row = [key, label, pane, [row[0] for row in rows], ids, names(ids)]
             panes[key,].append(Row(*row, *([(newest + 1) // s.slide] if s.counted else [])))
@@ -346,13 +350,17 @@ def check(stream, spec=WatchedSpec, processor=WindowProcessor):
         expected = [a for a in expected if (a.end - s.offset) // s.slide >= s.first_full_window]
         if s.changes:
             leave = max(before, max(times) + 1) if s.counted and s.drain else watermark
-            reports = changes(expected, s.slide, None if s.kind == "all_time" else leave)
+            until = None if s.kind == "all_time" else leave
+            reports = changes(expected, s.slide, until, s.rank_by)
             assert [report(row, s) for row in answers[key]] == reports
             scores_of = {id: score for score, _, id in key_rows}
             for row in answers[key]:
                 assert row["scores"] == [scores_of[id] for id in row["kept_0"]]
         else:
             assert [answer(row, s) for row in answers[key]] == expected
+            if s.rank_by != "row_number":
+                ranks = [numbered(window.rows, s.rank_by) for window in expected]
+                assert [row["ranks"] for row in answers[key]] == ranks
         assert all(row["kept_1"] == names(row["kept_0"]) for row in answers[key])
         count += len(answers.pop(key))
     assert not any(answers.values()), "only keys that have rows are answered"

@@ -54,6 +54,33 @@ def test_any_stream_with_the_oldest_of_equal_scores_first(block):
             raise
 
 
+@pytest.mark.parametrize("ties", ["newest", "oldest"])
+@pytest.mark.parametrize("rank_by", ["row_number", "rank", "dense_rank"])
+@pytest.mark.parametrize("kind", ["time", "cumulative", "all_time"])
+@pytest.mark.parametrize("block", range(1))
+def test_any_stream_with_ranks_of_each_kind(block, kind, rank_by, ties):
+    """Rows of equal score, which share ranks, are many; and so are windows of each kind."""
+    spec = partial(WatchedSpec, oldest_first=ties == "oldest", rank_by=rank_by)
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        stream = replace(any_stream(seed), ties=ties, rank_by=rank_by)
+        if kind != "time" and stream.counted:
+            continue
+        stream = stream if kind == "time" else of_window_kind(stream, kind)
+        if seed % 2:
+            rows = [(key, few(score), at, id) for key, score, at, id in stream.rows]
+            stream = replace(stream, rows=rows)
+        try:
+            check(stream, spec)
+        except BaseException as error:
+            error.add_note(f"{stream}")
+            raise
+
+
+def few(score):
+    """One of few scores."""
+    return score if score is None or math.isnan(score) else float(score > 0.5)
+
+
 @pytest.mark.parametrize("block", range(2))
 def test_whole_numbers_are_ranked_exactly(block):
     """The same with scores that doubles would not tell apart; they have no NaN."""

@@ -32,6 +32,7 @@ from skyband.cli.arguments import (
     Out,
     Outside,
     PartitionBy,
+    RankBy,
     Repeats,
     Slide,
     Stream,
@@ -92,6 +93,7 @@ def top(
     partition_by: PartitionBy = None,
     where: Where = None,
     ties: Ties = "newest",
+    rank_by: RankBy = "row_number",
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     engine: Engine = "auto",
@@ -276,6 +278,7 @@ def explain(
     partition_by: PartitionBy = None,
     where: Where = None,
     ties: Ties = "newest",
+    rank_by: RankBy = "row_number",
     emit: Emit = "all",
     algorithm: Algorithm = "auto",
     on: Annotated[

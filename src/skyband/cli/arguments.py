@@ -114,6 +114,14 @@ Ties = Annotated[
     str,
     of_query("--ties", "newest|oldest", "Which of equal scores ranks first."),
 ]
+RankBy = Annotated[
+    str,
+    of_query(
+        "--rank-by",
+        "row_number|rank|dense_rank",
+        "How ranks count, as in SQL: rows of equal score share a rank but with row_number.",
+    ),
+]
 Emit = Annotated[
     str,
     of_query(

@@ -76,6 +76,11 @@ class Algorithm(ABC):
         """Make the room that :meth:`run` found lacking before a step with so many objects."""
         raise AssertionError(f"{self.name} ran out of room for {arriving} objects")
 
+    def lacking(self, target: Out) -> int:
+        """How many rows of an answer, if any, :meth:`run` found no room for."""
+        setting = self.setting
+        return setting.k if short_of_room(target, setting.k, setting.changes) else 0
+
     @abstractmethod
     def kept(self) -> Ints:
         """Ascending sequence numbers of the objects that may still be reported."""
@@ -125,8 +130,9 @@ class Algorithm(ABC):
         self.reserve(rows, steps)
         step = self.run(rows, steps, target, 0)
         while step < len(steps.stop):
-            if short_of_room(target, self.setting.k, self.setting.changes):
-                target = roomier_out(target, self.setting.k)
+            lacking = self.lacking(target)
+            if lacking:
+                target = roomier_out(target, lacking)
             else:
                 self.make_room(int(steps.stop[step] - (steps.stop[step - 1] if step else 0)))
             step = self.run(rows, steps, target, step)

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.snapshot import Saved
-from skyband.order import Floats, Ints
+from skyband.order import Floats, Ints, shared_ranks
+from skyband.query import RankBy
 
 Columns = tuple[Floats, Ints, Ints, Ints]
 """Score, the number that an object is known by, its place in the stream, its id."""
@@ -31,13 +32,20 @@ class Changes:
     """Maintains the ranking that each query reported last, and tells what became of it.
 
     ``by_place`` breaks ties between equal scores by place before number, where numbers name
-    objects and say nothing of their age.
+    objects and say nothing of their age. ``rank_by`` and ``oldest_first`` are as the query says.
 
     Complexity: O(k log k) per window.
     """
 
-    def __init__(self, by_place: bool = False) -> None:
+    def __init__(
+        self,
+        by_place: bool = False,
+        rank_by: RankBy = "row_number",
+        oldest_first: bool = False,
+    ) -> None:
         self._by_place = by_place
+        self._rank_by = rank_by
+        self._oldest_first = oldest_first
         none = np.empty(0, np.int64)
         self._nothing: Columns = (np.empty(0), none, none, none)
         self.reported: dict[int, Columns] = {}
@@ -72,8 +80,8 @@ class Changes:
             now[1], before[1], assume_unique=True, return_indices=True
         )
         previous = np.zeros(len(now[0]), np.int64)
-        previous[stayed_now] = stayed_before + 1
-        rank = np.arange(1, len(now[0]) + 1, dtype=np.int64)
+        rank, rank_before = self._ranks(now[0]), self._ranks(before[0])
+        previous[stayed_now] = rank_before[stayed_before]
         left_mask = np.ones(len(before[0]), np.bool_)
         left_mask[stayed_before] = False
         changed, left = np.flatnonzero(previous != rank), np.flatnonzero(left_mask)
@@ -81,12 +89,20 @@ class Changes:
             np.concatenate([new[changed], old[left]]) for new, old in zip(now, before, strict=True)
         ]
         ranks = np.concatenate([rank[changed], np.zeros(len(left), np.int64)])
-        previous_ranks = np.concatenate([previous[changed], left + 1])
+        previous_ranks = np.concatenate([previous[changed], rank_before[left]])
         # as one ranking, with each row that left where it would stand; ~ turns int64 round
         ties = (~columns[1], ~columns[2]) if self._by_place else (~columns[1],)
+        if self._oldest_first:
+            ties = (columns[1],)
         order = np.lexsort((*ties, -columns[0]))
         score, seq, place, ids = (column[order] for column in columns)
         return (score, seq, place, ids), ranks[order], previous_ranks[order]
+
+    def _ranks(self, score: Floats) -> Ints:
+        """The ranks of a whole ranking, best first."""
+        if self._rank_by == "row_number":
+            return np.arange(1, len(score) + 1, dtype=np.int64)
+        return shared_ranks(score, np.array([0, len(score)]), self._rank_by == "dense_rank")
 
     def of_windows(self, queries: list[int], offsets: Ints, columns: Columns) -> Changed:
         """What became of the rankings of many windows, one after the other."""

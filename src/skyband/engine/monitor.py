@@ -74,7 +74,7 @@ class BaseMonitor(ABC, Generic[Q]):
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
         compares = query.emit == "changes" and self._changes_by != "kernel"
-        self._changes = Changes(by_place=self._changes_by == "id") if compares else None
+        self._changes = self._new_changes() if compares else None
         self._updates = Updates() if query.emit == "updates" else None
         k = None if self._updates is None or self._panes.together else self._pruned_to()
         self._open = None if k is None else OpenRankings(self._panes, k)
@@ -83,6 +83,10 @@ class BaseMonitor(ABC, Generic[Q]):
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
         """Who compares rankings, see :class:`Family`."""
         return self.family.changes
+
+    def _new_changes(self) -> Changes:
+        """What compares rankings, where the engine does."""
+        return Changes(by_place=self._changes_by == "id")
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""

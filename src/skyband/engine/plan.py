@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skyband.query import RankBy
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -24,7 +26,8 @@ class Setting:
 
     ``size`` and ``slide`` are objects for count windows (``counted``) and time otherwise. Where
     rows leave ``together``, they live as those of windows that do not overlap: a slide. Of equal
-    scores the newest ranks first, or the ``oldest_first``, which few algorithms can.
+    scores the newest ranks first, or the ``oldest_first``; ``rank_by`` says whether they share a
+    rank: few algorithms can do either.
     """
 
     k: int
@@ -36,6 +39,7 @@ class Setting:
     oldest_first: bool = False
     weights: tuple[float, ...] | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    rank_by: RankBy = "row_number"
 
     @property
     def span(self) -> int:

@@ -24,7 +24,13 @@ _PREFIX = struct.Struct("<8sIQ")
 Saved = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What a part of a monitor gives to a snapshot: plain values, and arrays by name."""
 
-_UNSPOKEN = {"numbers": "float64", "scale": 0, "ties": "newest", "open_windows": "all"}
+_UNSPOKEN = {
+    "numbers": "float64",
+    "scale": 0,
+    "ties": "newest",
+    "rank_by": "row_number",
+    "open_windows": "all",
+}
 """What snapshots of earlier versions do not say."""
 
 _TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<u2", "<i4"}

@@ -48,6 +48,7 @@ def top_k(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
 
@@ -76,6 +77,9 @@ def top_k(
                            without it all kept columns do
       ``ties``             which of equal scores ranks first: the "newest", then that with larger
                            ids, or the "oldest", then that with smaller ones
+      ``rank_by``          how ranks count, as in SQL: "row_number", or "rank" or "dense_rank",
+                           by which rows of equal score share a rank: then all rows of rank
+                           ``k`` or less are in a window, which may be more than ``k``
       ``keep``             columns to carry into the result; all of them unless named
       ``emit``             "all": whole rankings; "changes": what entered, left or moved;
                            "updates": the rankings so far of windows that are open, too, in every
@@ -113,6 +117,12 @@ def top_k(
 
     del given["df"]
     if key is not None:
+        if given.pop("rank_by") != "row_number":
+            raise QueryError(
+                f"rank_by is {rank_by!r} with key=",
+                "totals, of which the k best keys have a rank each",
+                "leave rank_by out",
+            )
         if given.pop("ties") != "newest":
             raise QueryError(
                 f"ties is {ties!r} with key=",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as F
 
 from skyband.engine.columns import array_or_column
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from skyband.engine.adapter import AnyMonitor
     from skyband.order import Ints
+    from skyband.query import TopK
 
 PLACED = ("key", "place", "row")
 """The columns of every staged row; ``place`` is a time, or an arrival number within the key."""
@@ -42,7 +44,7 @@ ANSWERS = 2_000_000
 """Ranked rows that one push should not exceed."""
 
 _WINDOWS = "key bigint, start bigint, end bigint, id array<bigint>, score array<{}>"
-_CHANGES = ", ranks array<bigint>, previous_rank array<bigint>"
+_RANKS, _PREVIOUS = ", ranks array<bigint>", ", previous_rank array<bigint>"
 _BATCH = 32_768
 _MANY = 1_000_000  # rows, whose ranking lasts longer than the start of Spark
 _BRIEF = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -135,6 +137,11 @@ class FileRanking:
         return bool(self.query.emit == "changes")
 
     @property
+    def shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank, so that answers say the ranks."""
+        return bool(getattr(self.query, "shares_ranks", False))
+
+    @property
     def score_type(self) -> str:
         """The type of the scores of answers."""
         return "double"
@@ -151,7 +158,10 @@ class FileRanking:
     def pruned(self, rows: DataFrame) -> DataFrame:
         """Only the rows among the k best of their pane: no other can ever be in an answer."""
         query = self.query
-        return best_of_panes(rows, _pane(query.window), query.k, query.ties == "oldest")
+        pane = _pane(query.window)
+        if self.shares_ranks:
+            return tied_of_panes(rows, pane, query)
+        return best_of_panes(rows, pane, query.k, query.ties == "oldest")
 
     def monitor(self) -> Callable[..., AnyMonitor]:
         """What makes a monitor in a worker, of the query and an algorithm."""
@@ -203,7 +213,8 @@ def rank_staged(
     if sharded and (isinstance(query.window, CountWindow) or _are_moments(rows)):
         _by_shards(rows, ranking).write.parquet(_uri(out))
         return _read_ranks(out, ranking)
-    answers = _WINDOWS.format(ranking.score_type) + (_CHANGES if ranking.changes else "")
+    ranks = _RANKS if ranking.changes or ranking.shares_ranks else ""
+    answers = _WINDOWS.format(ranking.score_type) + ranks + (_PREVIOUS if ranking.changes else "")
     doubles = [name for name in ranking.numbers if name not in ranking.whole]
     (
         rows.withColumns({name: F.col(name).cast("double") for name in doubles})
@@ -223,6 +234,17 @@ def best_of_panes(rows: DataFrame, pane: Column, k: int, oldest_first: bool = Fa
         best = F.min_by(row, F.struct(-F.col("score"), "place", "row"), k)
     panes = rows.groupBy("key", pane.alias("pane")).agg(best.alias("best"))
     return panes.select("key", F.inline("best"))
+
+
+def tied_of_panes(rows: DataFrame, pane: Column, query: TopK) -> DataFrame:
+    """Only the rows of each key and pane that rank among the k best there, and share ranks.
+
+    Spark finds most of the others before the shuffle.
+    """
+    best_first = Over.partitionBy("key", "pane").orderBy(F.desc("score"))
+    rank = F.call_function(query.rank_by).over(best_first)
+    ranked = rows.withColumn("pane", pane).withColumn("rank", rank)
+    return ranked.filter(F.col("rank") <= query.k).drop("pane", "rank")
 
 
 def _pane(window: Window) -> Column:
@@ -267,8 +289,10 @@ def windows(key: Ints, ranked: Ranked) -> pa.RecordBatch:
     import pyarrow as pa
 
     columns = {"id": ranked.id, "score": ranked.score}
-    if ranked.ranks is not None and ranked.previous_rank is not None:
-        columns |= {"ranks": ranked.ranks, "previous_rank": ranked.previous_rank}
+    if ranked.ranks is not None:
+        columns |= {"ranks": ranked.ranks}
+    if ranked.previous_rank is not None:
+        columns |= {"previous_rank": ranked.previous_rank}
     offsets = pa.array(ranked.offsets.astype(np.int32))
     lists = {
         name: pa.ListArray.from_arrays(offsets, pa.array(values))

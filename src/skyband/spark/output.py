@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     """Make one row per rank: window, keys, rank, score, changes, carried columns."""
     base, changes = plan.base, plan.changes
-    arrays = ["scores", *(["ranks", "previous"] if changes else []), *base.column_names]
+    shared = plan.rank_by != "row_number"
+    ranks = [*(["ranks"] if changes or shared else []), *(["previous"] if changes else [])]
+    arrays = ["scores", *ranks, *base.column_names]
     grid, window = plan.grid, F.col("window")
     bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
     windows = F.count(F.lit(1))
@@ -27,7 +29,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
     )
     row = F.col("row")
-    rank = changed_rank(row) if changes else F.col("place") + 1
+    rank = changed_rank(row) if changes else row["ranks"] if shared else F.col("place") + 1
     return rows.select(
         F.col("window"),
         *unpacked_keys(base),

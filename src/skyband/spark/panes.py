@@ -15,7 +15,7 @@ from skyband.spark.columns import BEST, LABEL, LONGER, POSITION, SCORE
 from skyband.spark.plan import BasePlan, WindowPlan
 from skyband.spark.state.row_blocks import RowBlocks
 
-_ROWS = "_sky_rows"
+_ROWS, _AGE = "_sky_rows", "_sky_age"
 
 
 def settled(rows: DataFrame, base: BasePlan, grid: PaneGrid) -> DataFrame:
@@ -59,9 +59,8 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
 
     Where windows count rows, the last column is the last window that they complete.
     """
-    base, grid = plan.base, plan.grid
-    keys, columns = base.key_names, base.column_names
-    row, k = F.struct(SCORE, *columns), plan.query.k
+    base, k = plan.base, plan.query.k
+    row = F.struct(SCORE, *base.column_names)
     if plan.oldest_first:
         score = F.col(SCORE)
         falling = F.bitwise_not(score) if plan.score.is_exact else -score
@@ -69,20 +68,42 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
         best = F.min_by(row, order, k)
     else:
         best = F.max_by(row, F.struct(SCORE, POSITION, *base.tie_names), k)
-    counts_rows = base.axis.counts_rows
-    last = [F.max(POSITION).alias(POSITION)] if counts_rows else []
-    groups = rows.groupBy(*keys, LABEL, *longer(rows)).agg(best.alias(BEST), *last)
+    last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
+    groups = rows.groupBy(*base.key_names, LABEL, *longer(rows)).agg(best.alias(BEST), *last)
     ranked = F.filter(BEST, lambda row: row[SCORE].isNotNull())
-    complete = []
-    if counts_rows:
+    return _unpacked(groups.withColumn(BEST, ranked), plan, newest)
+
+
+def rows_of_best_scores(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataFrame:
+    """All rows of the k best scores of each pane, in the layout of :func:`best_rows`.
+
+    Rows of equal score are collected first, by tasks that share a pane's scores; then only the k
+    best scores of a pane go to one task.
+    """
+    base, oldest_first = plan.base, plan.oldest_first
+    groups = [*base.key_names, LABEL, *longer(rows)]
+    last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
+    age = F.struct(POSITION, *base.tie_names).alias(_AGE)
+    ranked = F.when(F.col(SCORE).isNotNull(), F.struct(age, SCORE, *base.column_names))
+    tied = F.collect_list(ranked).alias(_ROWS)  # rows without a score are not collected
+    scores = rows.groupBy(*groups, SCORE).agg(tied, *last)
+    panes = scores.groupBy(*groups).agg(F.max_by(_ROWS, SCORE, plan.query.k).alias(BEST), *last)
+    in_order = F.flatten(F.transform(BEST, lambda tied: F.sort_array(tied, asc=oldest_first)))
+    return _unpacked(panes.withColumn(BEST, F.coalesce(in_order, F.array())), plan, newest)
+
+
+def _unpacked(panes: DataFrame, plan: WindowPlan, newest: Column | None) -> DataFrame:
+    """Panes whose rows are one array, as one array per column."""
+    base, complete = plan.base, []
+    if base.axis.counts_rows:
         upto = newest if newest is not None and base.keys else F.col(POSITION)
-        complete = [last_complete_window(upto, grid).alias("reached")]
-    return groups.withColumn(BEST, ranked).select(
-        *keys,
+        complete = [last_complete_window(upto, plan.grid).alias("reached")]
+    return panes.select(
+        *base.key_names,
         LABEL,
-        pane_number(groups, plan),
+        pane_number(panes, plan),
         F.col(BEST)[SCORE].alias("scores"),
-        *(F.col(BEST)[name].alias(name) for name in columns),
+        *(F.col(BEST)[name].alias(name) for name in base.column_names),
         *complete,
     )
 

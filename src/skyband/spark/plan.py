@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import DataError, QueryError
+from skyband.query import RankBy
 from skyband.spark import output
 from skyband.spark.axis import (
     FOREVER,
@@ -273,6 +274,12 @@ class WindowPlan(Plan):
         return getattr(self.query, "ties", "newest") == "oldest"
 
     @property
+    def rank_by(self) -> RankBy:
+        """How ranks count; but for ``row_number`` rows of equal score share one."""
+        rank_by: RankBy = getattr(self.query, "rank_by", "row_number")
+        return rank_by
+
+    @property
     def full(self) -> bool:
         """Whether windows are answered only once they are full."""
         return getattr(self.query.window, "full", False)
@@ -308,6 +315,7 @@ class WindowPlan(Plan):
             "emit": self.query.emit,
             **({"open_windows": "current"} if self.query.open_windows == "current" else {}),
             **({"ties": "oldest"} if self.oldest_first else {}),
+            **({"rank_by": self.rank_by} if self.rank_by != "row_number" else {}),
             "algorithm": self.algorithm,
         }
 

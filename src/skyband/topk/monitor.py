@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
+from skyband.engine.changes import Changes
 from skyband.engine.columns import id_column, number_column, weighted
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
@@ -20,11 +21,11 @@ from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps
 from skyband.errors import DataError, QueryError
-from skyband.order import Bools
+from skyband.order import Bools, shared_ranks
 from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
-from skyband.topk.planner import OLDEST_FIRST, SAMPLE, plan, trend
+from skyband.topk.planner import OLDEST_FIRST, SAMPLE, plan, require_shared_ranks, trend
 
 
 def _described(described: Mapping[str, Any]) -> TopK:
@@ -40,10 +41,12 @@ def _described(described: Mapping[str, Any]) -> TopK:
         numbers,
         ties,
         open_windows=described.get("open_windows", "all"),
+        rank_by=described.get("rank_by", "row_number"),
     )
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    require_shared_ranks(query, algorithm)
     if query.ties == "oldest" and algorithm not in ("auto", OLDEST_FIRST):
         raise QueryError(
             f"algorithm is {algorithm!r} with ties='oldest'",
@@ -52,16 +55,18 @@ def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
         )
     if algorithm != "auto":
         return Plan(algorithm, ("asked for by name",))
-    if options and query.ties == "newest":
+    if options and query.ties == "newest" and not query.shares_ranks:
         return Plan("sap", ("options were given, and they are SAP's",))
     return plan(query)
 
 
 def _build(planned: Plan, setting: Setting, query: TopK) -> Algorithm:
-    oldest_first = query.ties == "oldest"
-    return build(
-        planned.algorithm, replace(setting, weights=query.weights, oldest_first=oldest_first)
-    )
+    return build(planned.algorithm, replace(setting, weights=query.weights, **_order(query)))
+
+
+def _order(query: TopK) -> dict[str, Any]:
+    """What settings say of the order of rows and of their ranks."""
+    return {"oldest_first": query.ties == "oldest", "rank_by": query.rank_by}
 
 
 FAMILY = Family(
@@ -114,17 +119,36 @@ class Monitor(BaseMonitor[TopK]):
         return self._plain() if self._begins_plain else super()._new_algorithm()
 
     def _plain(self) -> Plain:
-        return Plain(replace(self._setting(), oldest_first=self.query.ties == "oldest"))
+        return Plain(replace(self._setting(), **_order(self.query)))
 
     @property
     @override
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
-        # kernels compare rankings in which the newest of equal scores stand first
-        return "row" if self.query.ties == "oldest" else "kernel"
+        # kernels compare rankings of k rows in which the newest of equal scores stand first
+        query = self.query
+        return "row" if query.ties == "oldest" or query.shares_ranks else "kernel"
 
     @override
     def _pruned_to(self) -> int | None:
-        return None if self.query.ties == "oldest" else super()._pruned_to()
+        query = self.query
+        return None if query.ties == "oldest" or query.shares_ranks else super()._pruned_to()
+
+    @override
+    def _new_changes(self) -> Changes:
+        return Changes(rank_by=self.query.rank_by, oldest_first=self.query.ties == "oldest")
+
+    @override
+    def _nothing(self) -> Ranked:
+        nothing = super()._nothing()
+        return replace(nothing, ranks=nothing.id) if self.query.shares_ranks else nothing
+
+    @override
+    def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
+        """Give rows the ranks that they share."""
+        if not self.query.shares_ranks:
+            return ranked
+        dense = self.query.rank_by == "dense_rank"
+        return replace(ranked, ranks=shared_ranks(ranked.score, ranked.offsets, dense))
 
     @property
     @override

@@ -109,14 +109,17 @@ class Plain(Algorithm):
         self._size = size
 
     def _best(self, first: int, stop: int) -> Ints:
-        """Sequence numbers of the k best of a window, best first."""
+        """Sequence numbers of the best of a window, best first: k, or more if they share ranks."""
         k, score = self.setting.k, self._score[first:stop]
         ranked = np.flatnonzero(score == score)
-        if len(ranked) > 4 * k:
-            worst = np.partition(score[ranked], len(ranked) - k)[len(ranked) - k]
+        distinct = np.unique if self.setting.rank_by == "dense_rank" else np.asarray
+        counted = distinct(score[ranked])
+        shares_ranks = self.setting.rank_by != "row_number"
+        if len(counted) > (k if shares_ranks else 4 * k):
+            worst = np.partition(counted, len(counted) - k)[len(counted) - k]
             ranked = ranked[score[ranked] >= worst]
         age = ranked if self.setting.oldest_first else -ranked
-        order = np.lexsort((age, -score[ranked]))[:k]
+        order = np.lexsort((age, -score[ranked]))[: None if shares_ranks else k]
         self._work[[SLIDES, RESCANS]] += 1
         self._work[[CANDIDATES, RESCANNED]] += stop - first
         return ranked[order] + first

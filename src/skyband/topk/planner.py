@@ -9,12 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 from skyband.engine.plan import Plan
+from skyband.errors import QueryError
 from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
 
 OLDEST_FIRST = "recompute"
 """The algorithm that can rank the oldest of equal scores first."""
+
+SHARED_RANKS = "recompute"
+"""The algorithm that can rank all rows of equal score, not k of them."""
 
 SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
@@ -38,8 +42,20 @@ def trend(scores: Floats) -> bool | None:
     return bool(np.mean(step[1:] != step[:-1]) < _SMOOTH)
 
 
+def require_shared_ranks(query: TopK, algorithm: str) -> None:
+    """Refuse an algorithm that cannot let rows share ranks, if they do."""
+    if query.shares_ranks and algorithm not in ("auto", SHARED_RANKS):
+        raise QueryError(
+            f"algorithm is {algorithm!r} with rank_by={query.rank_by!r}",
+            f"{SHARED_RANKS}, auto: others forget a row for another of equal score",
+            "leave algorithm out",
+        )
+
+
 def plan(query: TopK, observed: Floats | None = None) -> Plan:
     """Choose an algorithm for a query, given the first scores of its stream if there are any."""
+    if query.shares_ranks:
+        return Plan(SHARED_RANKS, ("rows of equal score share a rank, and all of them are kept",))
     if query.ties == "oldest":
         return Plan(OLDEST_FIRST, ("of equal scores the oldest comes first",))
     window, k = query.window, query.k

@@ -32,7 +32,7 @@ class State(NamedTuple):
     now: Record
 
 
-_NOW = fields("k", "oldest_first")
+_NOW = fields("k", "oldest_first", "shares_ranks", "dense", "lacking")
 
 
 class Recompute(Algorithm):
@@ -40,7 +40,11 @@ class Recompute(Algorithm):
 
     Invariants: (1) the ring holds exactly the objects of the current window.
 
-    Complexity: O(1) per arrival, O(n + k log k) per slide, space O(n).
+    Where rows of equal score share a rank, the lowest score that is ranked is found first, then all
+    rows that reach it.
+
+    Complexity: O(1) per arrival, O(n + r log r) per slide for r ranked rows, k unless they share
+    ranks; space O(n).
     """
 
     name = "recompute"
@@ -55,7 +59,14 @@ class Recompute(Algorithm):
             ranked(2 * setting.k),
             emission(setting.k, setting.changes),
             counters(),
-            record(_NOW, k=setting.k, oldest_first=setting.oldest_first),
+            record(
+                _NOW,
+                k=setting.k,
+                oldest_first=setting.oldest_first,
+                shares_ranks=setting.rank_by != "row_number",
+                dense=setting.rank_by == "dense_rank",
+                lacking=0,
+            ),
         )
 
     @override
@@ -71,9 +82,15 @@ class Recompute(Algorithm):
             self.state = self.state._replace(raw=raw)
 
     @override
+    def lacking(self, target: Out) -> int:
+        return int(self.state.now[0]["lacking"]) or super().lacking(target)
+
+    @override
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
-        # snapshots of earlier versions do not say it
-        super().restored(header, {"now.oldest_first": np.zeros(1, np.int64), **arrays})
+        # snapshots of earlier versions do not say all of it
+        names = ("oldest_first", "shares_ranks", "dense", "lacking")
+        unspoken = {f"now.{name}": np.zeros(1, np.int64) for name in names}
+        super().restored(header, {**unspoken, **arrays})
 
     @override
     def kept(self) -> Ints:
@@ -95,23 +112,29 @@ class Recompute(Algorithm):
 @entry
 def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
     """Take in a batch from a step on; return the step before which room ran out."""
-    k = state.now[0].k
-    raw, best = state.raw, state.best
+    now = state.now[0]
+    k, raw, best = now.k, state.raw, state.best
     position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
         if lacks_room(target, k, state.memory):
             return step
         raw.bounds[0] = max(raw.bounds[0], steps.first[step])
         stop = steps.stop[step]
-        store(raw, scores, position, stop)
+        # a step that begins again, since its answer lacked room, has stored its rows
+        store(raw, scores, max(position, raw.bounds[1] - steps.base[0]), stop)
         position = stop
         if steps.emit[step]:
-            _select(raw, k, best, state.now[0].oldest_first != 0)
+            if now.shares_ranks != 0:
+                now.lacking = _report_tied(target, step, raw, best, state.now)
+                if now.lacking > 0:
+                    return step
+            else:
+                _select(raw, k, best, now.oldest_first != 0)
+                report(target, step, best, k, state.memory, True)
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += raw.bounds[1] - raw.bounds[0]
             state.work[RESCANS] += 1
             state.work[RESCANNED] += raw.bounds[1] - raw.bounds[0]
-            report(target, step, best, k, state.memory, True)
         else:
             skip(target, step)
         step += 1
@@ -148,3 +171,72 @@ def _select(raw: Ring, k: int, best: Ranked, oldest_first: bool) -> None:
     if oldest_first:
         for at in range(best.size[0]):
             best.seq[at] = -best.seq[at]
+
+
+@lean
+def _report_tied(target: Out, step: int, raw: Ring, best: Ranked, now: Record) -> int:
+    """Report all rows that reach the lowest score that is ranked.
+
+    Returns how many rows there are if the answer has no room for them, else 0.
+    """
+    threshold = _lowest_score(raw, now[0].k, best, now[0].dense != 0)
+    first, stop, mask = raw.bounds[0], raw.bounds[1], raw.mask[0]
+    count = 0
+    for seq in range(first, stop):
+        count += 1 if raw.score[seq & mask] >= threshold else 0
+    low = target.rows.size[0]
+    high = low + count
+    if high > len(target.rows.score):
+        return count
+    rows = Ranked(target.rows.score[low:high], target.rows.seq[low:high], best.size)
+    turn = -1 if now[0].oldest_first != 0 else 1
+    size = 0
+    for seq in range(first, stop):
+        score = raw.score[seq & mask]
+        if score >= threshold:
+            rows.score[size] = score
+            rows.seq[size] = turn * seq
+            size += 1
+    rows.size[0] = size
+    rank(rows)
+    for at in range(size):
+        rows.seq[at] = turn * rows.seq[at]
+    target.rows.size[0] = high
+    skip(target, step)
+    return 0
+
+
+@lean
+def _lowest_score(raw: Ring, k: int, best: Ranked, distinct: bool) -> float:
+    """The k-th best score of the ring, counting rows or different scores; -inf if there is none.
+
+    ``best`` has room for 2k scores.
+    """
+    size = 0
+    threshold = -np.inf
+    for seq in range(raw.bounds[0], raw.bounds[1]):
+        score = raw.score[seq & raw.mask[0]]
+        if score > threshold:
+            best.score[size] = score
+            best.seq[size] = seq
+            size += 1
+            if size == 2 * k:
+                size = min(_sorted_scores(best, size, distinct), k)
+                threshold = best.score[k - 1] if size == k else -np.inf
+    size = _sorted_scores(best, size, distinct)
+    return best.score[k - 1] if size >= k else -np.inf
+
+
+@lean
+def _sorted_scores(best: Ranked, size: int, distinct: bool) -> int:
+    """Put the first scores in rank order, perhaps each once; return how many there are."""
+    best.size[0] = size
+    rank(best)
+    if not distinct or size == 0:
+        return size
+    different = 1
+    for at in range(1, size):
+        if best.score[at] != best.score[different - 1]:
+            best.score[different] = best.score[at]
+            different += 1
+    return different

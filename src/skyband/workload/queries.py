@@ -174,6 +174,16 @@ def check_query(name: str, query: Any) -> None:
             "queries over scores: several of them can share one",
             "push the weighted score, and name it with by",
         )
+    for option, value, default in (
+        ("ties", query.ties, "newest"),
+        ("rank_by", query.rank_by, "row_number"),
+    ):
+        if value != default:
+            raise QueryError(
+                f"query {name!r} has {option}={value!r}",
+                f"{option}={default!r}: what queries share is kept in that order",
+                f"leave {option} out, or ask the query by itself",
+            )
     require_sliding(query.window, f"query {name!r} of a workload")
 
 

@@ -20,6 +20,7 @@ _DEFAULTS = {
     "k": "10",
     "emit": "all",
     "ties": "newest",
+    "rank_by": "row_number",
     "algorithm": "auto",
     "combine": "sum",
     "outside": "error",
@@ -71,6 +72,11 @@ def _family(given: Given) -> type[QueryOptions]:
         if given[name]:
             problem = f"--{name} with --{known.option}"
             raise QueryError(problem, "one of them", f"leave --{name} out")
+    for name in ("ties", "rank_by"):
+        if known.option and given[name] != _DEFAULTS[name]:
+            option = f"--{name.replace('_', '-')}"
+            problem = f"{option} with --{known.option}"
+            raise QueryError(problem, "it with rows by a score", f"leave {option} out")
     return known
 
 

@@ -140,7 +140,7 @@ class ArrivalSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        fields = answer_fields(self.types, self.changes, self._score)
+        fields = answer_fields(self.types, self.changes, self._score, self.query.shares_ranks)
         return (*fields, *revision_fields()) if self.query.emit == "updates" else fields
 
     @property
@@ -214,7 +214,8 @@ class ArrivalState(KeyState):
     def arrive(self, rows: WaitingRows, progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """The same, of rows as columns."""
         answers = self.arrivals.run(rows, progress.closed)
-        return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes)
+        shared = self.spec.query.shares_ranks
+        return answer_rows(answers, lambda: len(self.arrivals.ids), self.spec.changes, shared)
 
     @property
     def alarm(self) -> int | None:

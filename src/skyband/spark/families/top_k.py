@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from skyband.query import Emit, TopK
+from skyband.query import Emit, RankBy, TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
 from skyband.spark.explain import (
     PANE_PATH,
@@ -30,7 +30,14 @@ from skyband.spark.explain import (
 from skyband.spark.families.arrival import ArrivalSpec
 from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
-from skyband.spark.panes import best_rows, deduplicated, row_blocks, settled, watermarked
+from skyband.spark.panes import (
+    best_rows,
+    deduplicated,
+    row_blocks,
+    rows_of_best_scores,
+    settled,
+    watermarked,
+)
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
@@ -38,9 +45,16 @@ from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
-from skyband.topk.planner import plan
+from skyband.topk.planner import plan, require_shared_ranks
 from skyband.totals.aggregate import refuse_aggregate
 from skyband.windows import CountWindow
+
+_DOMINATORS = {
+    "row_number": "{:,} rows rank above",
+    "rank": "{:,} rows score more than",
+    "dense_rank": "rows of {:,} different scores score more than",
+}
+"""What makes a row lose for good, by how ranks count."""
 
 ALGORITHM = "mintopk"
 """What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
@@ -54,21 +68,24 @@ class TopKOptions(WindowOptions):
     id: Names | None = None
     keep: Names | None = None
     ties: str = "newest"
+    rank_by: str = "row_number"
 
     arrivals: ClassVar[bool] = True
 
     def query(self) -> TopK:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
+        order: dict[str, Any] = {"ties": self.ties, "rank_by": self.rank_by}
         query = TopK(
             k=self.k,
             window=window,
             emit=self.emit,  # type: ignore[arg-type]
-            ties=self.ties,  # type: ignore[arg-type]
             open_windows=self.open_windows,  # type: ignore[arg-type]
+            **order,
         )
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
+            require_shared_ranks(query, self.algorithm)
         else:
             self.refuse_algorithm()
         self.check()
@@ -80,11 +97,12 @@ class TopKPlan(WindowPlan):
     """A query that is answered from panes."""
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
-        """Find the best rows of each pane."""
+        """Find the best rows of each pane, or those of its best scores."""
         rows = settled(rows, self.base, self.grid)
         if rows.isStreaming and self.updates:
             return row_blocks(rows, self)
-        return best_rows(rows, self, newest)
+        reduced = best_rows if self.rank_by == "row_number" else rows_of_best_scores
+        return reduced(rows, self, newest)
 
     @property
     def blocks(self) -> RowBlocks:
@@ -98,7 +116,8 @@ class TopKPlan(WindowPlan):
         }
         row = StructType([StructField(name, type) for name, type in types.items()])
         ties = (POSITION, *base.tie_names)
-        best = Best(self.query.k, (SCORE, *ties), ties if self.oldest_first else ())
+        rising = ties if self.oldest_first else ()
+        best = Best(self.query.k, (SCORE, *ties), rising, self.rank_by)
         return RowBlocks(tuple(base.key_names), row, (best,))
 
     def state(self) -> StateSpec:
@@ -113,17 +132,18 @@ class TopKPlan(WindowPlan):
             self.first_full_window,
             self.score.transport_type,
             self.oldest_first,
+            self.rank_by,
         )
 
     def explain_lines(self) -> Lines:
         """Say which panes there are, what is kept, and how much of it."""
-        metrics, k, each = self.explain_metrics(), self.query.k, self.base.each
+        metrics, each = self.explain_metrics(), self.base.each
         return [
             *pane_lines(self),
             *self._path_lines(),
             ("candidates", f"about {metrics['candidates_per_key']:,}{each}, of scores in random "
                            "order"),
-            *([("open panes", f"about {metrics['open_panes']}{each}, of at most {k:,} rows")]
+            *([("open panes", f"about {metrics['open_panes']}{each}, of {self._open_rows()}")]
               if metrics["open_panes"] is not None else []),
             state_line(self.base, metrics),
         ]  # fmt: skip
@@ -133,9 +153,29 @@ class TopKPlan(WindowPlan):
         return [
             ("path", PANE_PATH),
             ("algorithm", "the minimal candidate set over panes, as MinTopk keeps it over slides:"),
-            ("", f"a row is forgotten once {k:,} rows rank above it that live at least as long"),
-            ("before the shuffle", f"at most {k:,} rows of each pane, key and task"),
+            ("", f"a row is forgotten once {_DOMINATORS[self.rank_by].format(k)} it that live at "
+                 "least as long"),
+            *self._shuffle_lines(),
+        ]  # fmt: skip
+
+    def _shuffle_lines(self) -> Lines:
+        k = f"{self.query.k:,}"
+        if self.rank_by == "row_number":
+            return [("before the shuffle", f"at most {k} rows of each pane, key and task")]
+        return [
+            (
+                "ranks",
+                f"as SQL's {self.rank_by}(): rows of equal score share one, and all are kept",
+            ),
+            ("shuffles", "rows by pane, key and score, so that ties meet; then, of each pane, key"),
+            ("", f"and task, those of the {k} best scores"),
         ]
+
+    def _open_rows(self) -> str:
+        """What Spark keeps of an open pane, in words."""
+        if self.rank_by == "row_number":
+            return f"at most {self.query.k:,} rows"
+        return "all their rows: any may tie"
 
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name."""
@@ -204,12 +244,15 @@ class ArrivalPlan(TopKPlan):
     def _engine(self) -> str:
         """The algorithm of the local engine."""
         if self.algorithm == "auto":
-            return plan(self.query).algorithm if self.oldest_first else ALGORITHM
+            special = self.oldest_first or self.query.shares_ranks
+            return plan(self.query).algorithm if special else ALGORITHM
         return self.algorithm
 
     def _path_lines(self) -> Lines:
         algorithm = f"{self.algorithm}: asked for by name"
-        if self.oldest_first:
+        if self.query.shares_ranks:
+            algorithm = f"{self._engine}: it keeps all rows of equal score, which share a rank"
+        elif self.oldest_first:
             algorithm = f"{self._engine}: it ranks the oldest of equal scores first"
         elif self.algorithm == "auto":
             algorithm = (
@@ -236,6 +279,9 @@ class TopKQuery(WindowQuery, RowFields):
 
     by: str = Field(description="an expression over columns, such as price * volume")
     ties: Literal["newest", "oldest"] = Field(default="newest", description="newest or oldest")
+    rank_by: RankBy = Field(
+        default="row_number", description="row_number, rank or dense_rank, as in SQL"
+    )
 
     def options(self, safe: SafeText, drain: str | None = None) -> TopKOptions:
         """The options that are asked for."""

@@ -295,14 +295,15 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
     best = F.max_by(shown, F.struct(*newest, *queries, -rank, "score"), _ROWS)
     for column in queries:
         best = _of_first(best, column)
-    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking
+    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks
     if query["emit"] == "updates":
         firsts = F.count_if((F.col("rank") == 1) & F.col("final"))
+    whole = query["emit"] != "changes" and "rank_by" not in query
     return leaders.observe(
         name,
         F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
         F.count(F.lit(1)).alias("ranked"),
-        (F.count_if(F.lit(False)) if query["emit"] == "changes" else firsts).alias("windows"),
+        (firsts if whole else F.count_if(F.lit(False))).alias("windows"),
     )
 
 

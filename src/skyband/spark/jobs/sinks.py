@@ -84,10 +84,13 @@ def _unnested(leaders: DataFrame, job: Job) -> DataFrame:
 def _keyed(leaders: DataFrame, job: Job) -> DataFrame:
     """Make keys and values of rows, as Kafka takes them, in JSON: a key names a place in a ranking.
 
-    A row that is written twice has the same key both times.
+    A row that is written twice has the same key both times. Where rows share ranks, all that is
+    known of a row is part of its key.
     """
     query = leaders.schema["rank"].metadata["skyband"]
     names = [*family_of(query).query_columns, *query["keys"]]
+    if "rank_by" in query:
+        names = [name for name in leaders.columns if name not in ("window", "rank")]
     end = F.col("window.end").alias("end")
     key = F.to_json(F.struct(end, *(F.col(quoted(name)) for name in names), "rank"))
     return leaders.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from pyspark.sql.types import DataType, DoubleType, LongType, StructField
 
-from skyband.order import Ints, Scores
-from skyband.query import Numbers
+from skyband.order import Ints, Scores, shared_ranks
+from skyband.query import Numbers, RankBy
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.columns import SCORE, indexed
 from skyband.spark.state.processor import (
@@ -37,6 +37,8 @@ Side = Literal["left", "right"]
 class CandidatePane(NamedTuple):
     """The best rows of one pane, best first; ``columns`` holds one list per carried column.
 
+    Where rows of equal score share a rank, all of them are there, and there may be more.
+
     ``last_complete_window`` is the last that the pane's newest row completes, if windows count
     rows.
     """
@@ -51,7 +53,7 @@ class Answer(NamedTuple):
     """One window's ranking as columns, best first.
 
     For changes, ``rank`` is 0 for a row that left and ``previous`` is 0 for one that entered; for
-    whole rankings both are None.
+    whole rankings ``previous`` is None, and so is ``rank`` unless rows share ranks.
     """
 
     window: int
@@ -148,14 +150,18 @@ class Candidates:
     """Maintains the rows of one key that can still be in an answer, and answers windows from them.
 
     A row can never be ranked again once k rows rank above it that live at least as long: whenever
-    it is in a window, so are they. ``dominator_count`` counts those rows. Panes are inserted in
-    ascending order, and every window that ends before a pane begins is answered before it is
-    inserted: rows of the pane must not push out rows that only those windows hold.
+    it is in a window, so are they. ``dominator_count`` counts those rows; where rows of equal score
+    share a rank, it counts rows with higher scores (``rank``), or their scores (``dense_rank``).
+    What dominates a row's dominators dominates it, too: so rows that went need not be counted.
+    Panes are inserted in ascending order, and every window that ends before a pane begins is
+    answered before it is inserted: rows of the pane must not push out rows that only those windows
+    hold.
 
     Invariants (numbered as in :meth:`check_invariants`)
       1. rows stand in rank order: score descending, newer pane first (or the older one), place in
          the pane
-      2. ``dominator_count`` is how many candidates above live at least as long, and is below k
+      2. ``dominator_count`` is how many candidates above (or with higher scores, or their scores,
+         where rows share ranks) live at least as long, and is below k
       3. no row's last window is before ``due``, the first window not yet answered
 
     Complexity: O(c + k) array operations per pane for c candidates; O(k) per window. Space: about
@@ -173,6 +179,7 @@ class Candidates:
     last_complete_window: int = -FOREVER  # if windows count rows
     numbers: Numbers = "float64"  # what scores are
     oldest_first: bool = False  # what ranks first of equal scores
+    rank_by: RankBy = "row_number"
     pool: Pool = field(init=False)
     rows: Ranking = field(init=False)
     dominator_count: Ints = field(init=False)
@@ -239,7 +246,7 @@ class Candidates:
             np.array(pane.score, self.numbers),
             self.pool.add(pane.columns, len(pane.score)),
         )
-        tied_above: Side = "left" if self.oldest_first else "right"
+        tied_above: Side = "left" if self.oldest_first or self._shares_ranks else "right"
         above = np.searchsorted(new.falling, self.rows.falling, side=tied_above)
         parts = [
             (new, self._dominators_in_pane(new)),
@@ -250,6 +257,8 @@ class Candidates:
         joined = Ranking.joined([rows for rows, _ in parts])
         order = np.argsort(joined.falling, kind="stable")
         counts = np.concatenate([counts for _, counts in parts])[order]
+        if self.rank_by == "dense_rank":
+            counts = self._better_scores(joined.take(order))
         fits = counts < self.k
         self.rows = joined.take(order[fits])
         self.dominator_count = counts[fits]
@@ -257,11 +266,29 @@ class Candidates:
     def _dominators_in_pane(self, new: Ranking) -> Ints:
         """How many rows rank above each row of a new pane and live as long."""
         counts = np.arange(len(new), dtype=np.int64)
+        if self._shares_ranks:
+            counts = np.searchsorted(new.falling, new.falling, side="left")
         as_long = self.lifetimes.last(self.rows.pane) >= self.lifetimes.last(new.pane[0])
         if as_long.any():
-            tied_above: Side = "right" if self.oldest_first else "left"
+            is_below = self.oldest_first and not self._shares_ranks
+            tied_above: Side = "right" if is_below else "left"
             counts += np.searchsorted(self.rows.falling[as_long], new.falling, side=tied_above)
         return counts
+
+    def _better_scores(self, rows: Ranking) -> Ints:
+        """How many scores are better than each row's that a row has which lives as long."""
+        lasts = np.broadcast_to(self.lifetimes.last(rows.pane), rows.pane.shape).tolist()
+        counts, longest = np.empty(len(rows), np.int64), list[int]()
+        begins = np.flatnonzero(rows.score[1:] != rows.score[:-1]) + 1
+        for low, high in pairwise([0, *begins.tolist(), len(rows)]):
+            for at in range(low, high):
+                counts[at] = len(longest) - bisect_left(longest, lasts[at])
+            insort(longest, max(lasts[low:high]))
+        return counts
+
+    @property
+    def _shares_ranks(self) -> bool:
+        return self.rank_by != "row_number"
 
     def answer_before(self, step: int) -> Iterator[Answer]:
         """Answer all windows before ``step`` that hold anything, or just lost it (changes)."""
@@ -279,12 +306,21 @@ class Candidates:
         self.due = max(self.due, step)
 
     def _answer(self) -> Answer | None:
-        best = self.rows.take(slice(self.k))
+        ranks = self._ranks(self.rows)
+        best = self.rows.take(slice(np.searchsorted(ranks, self.k, side="right")))
         if not self.changes:
-            return Answer(self.due, best.score.tolist(), best.columns)
-        answer = _changes(self.due, best, self.previous)
+            rank = ranks[: len(best)].tolist() if self._shares_ranks else None
+            return Answer(self.due, best.score.tolist(), best.columns, rank)
+        answer = _changes(self.due, best, self.previous, self._ranks)
         self.previous = best
         return answer
+
+    def _ranks(self, rows: Ranking) -> Ints:
+        """The rank of each row, from 1."""
+        if not self._shares_ranks:
+            return np.arange(1, len(rows) + 1, dtype=np.int64)
+        dense = self.rank_by == "dense_rank"
+        return shared_ranks(rows.score, np.array([0, len(rows)]), dense)
 
     def _expire(self) -> None:
         """Forget the rows whose last window is before ``due``."""
@@ -296,16 +332,21 @@ class Candidates:
 
     def check_invariants(self) -> None:
         """Raise AssertionError if an invariant is broken."""
-        rows, longer_lived = self.rows, list[int]()
+        rows = self.rows
         age = rows.pane if self.oldest_first else -rows.pane
         columns = (rows.falling, age, rows.place)
         order = zip(*(column.tolist() for column in columns), strict=True)
         assert all(before < after for before, after in pairwise(order)), "1"
         lasts = self.lifetimes.last(rows.pane).tolist()
-        for last, count in zip(lasts, self.dominator_count.tolist(), strict=True):
-            assert count == len(longer_lived) - bisect_left(longer_lived, last) < self.k, "2"
-            insort(longer_lived, last)
-        assert not longer_lived or longer_lived[0] >= self.due, "3"
+        scores = rows.score.tolist()
+        for at, count in enumerate(self.dominator_count.tolist()):
+            above = [i for i in range(at) if lasts[i] >= lasts[at]]
+            if self._shares_ranks:
+                above = [i for i in above if scores[i] > scores[at]]
+            if self.rank_by == "dense_rank":
+                above = list({scores[i] for i in above})
+            assert count == len(above) < self.k, "2"
+        assert all(last >= self.due for last in lasts), "3"
 
 
 def turned(score: Scores) -> Scores:
@@ -313,21 +354,25 @@ def turned(score: Scores) -> Scores:
     return ~score if score.dtype == np.int64 else -score
 
 
-def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:
+def _changes(
+    window: int, now: Ranking, before: Ranking, ranks: Callable[[Ranking], Ints]
+) -> Answer | None:
     """What entered, moved or left between two rankings; None if nothing did."""
     old = {
-        which: rank
-        for rank, which in enumerate(zip(before.pane.tolist(), before.place.tolist(), strict=True))
+        which: place
+        for place, which in enumerate(zip(before.pane.tolist(), before.place.tolist(), strict=True))
     }
+    ranks_before = [0, *ranks(before).tolist()]
     at: list[int] = []
     rank: list[int] = []
     previous: list[int] = []
-    for i, which in enumerate(zip(now.pane.tolist(), now.place.tolist(), strict=True)):
-        was = old.pop(which, -1)
-        if was != i:
+    rows = zip(now.pane.tolist(), now.place.tolist(), strict=True)
+    for i, (which, is_now) in enumerate(zip(rows, ranks(now).tolist(), strict=True)):
+        was = ranks_before[old.pop(which, -1) + 1]
+        if was != is_now:
             at.append(i)
-            rank.append(i + 1)
-            previous.append(was + 1)
+            rank.append(is_now)
+            previous.append(was)
     left = sorted(old.values())
     if not at and not left:
         return None
@@ -337,7 +382,7 @@ def _changes(window: int, now: Ranking, before: Ranking) -> Answer | None:
         some.score.tolist() + gone.score.tolist(),
         [ours + theirs for ours, theirs in zip(some.columns, gone.columns, strict=True)],
         rank + [0] * len(left),
-        previous + [was + 1 for was in left],
+        previous + [ranks_before[place + 1] for place in left],
     )
 
 
@@ -351,6 +396,7 @@ class CandidateSpec(StateSpec):
     first_full_window: int = -FOREVER
     score: DataType = field(default_factory=DoubleType)
     oldest_first: bool = False
+    rank_by: RankBy = "row_number"
 
     @property
     def numbers(self) -> Numbers:
@@ -379,7 +425,12 @@ class CandidateSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes, self.score)
+        return answer_fields(self.types, self.changes, self.score, self.shares_ranks)
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank, so that answers say the ranks."""
+        return self.rank_by != "row_number"
 
     def pane(self, values: tuple[Any, ...]) -> CandidatePane:
         """A pane of its label, number, scores, carried columns, last complete window."""
@@ -406,6 +457,7 @@ class CandidateSpec(StateSpec):
             self.first_full_window,
             numbers=self.numbers,
             oldest_first=self.oldest_first,
+            rank_by=self.rank_by,
         )
         if fields is not None:
             candidates.due = fields["due"]
@@ -430,7 +482,8 @@ class CandidateState(KeyState):
     ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what the watermark has passed."""
         answers = self.candidates.run(panes, *progress)
-        return answer_rows(answers, lambda: len(self.candidates), self.spec.changes)
+        spec = self.spec
+        return answer_rows(answers, lambda: len(self.candidates), spec.changes, spec.shares_ranks)
 
     @property
     def alarm(self) -> int | None:

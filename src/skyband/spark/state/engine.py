@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skyband.engine.monitor import BaseMonitor
 
 Ranks = tuple[list[int] | None, list[int] | None]
-"""Ranks and previous ranks of changes; None for whole rankings."""
+"""Ranks, where rows share them or changes are told, and previous ranks of changes."""
 
 
 @dataclass
@@ -67,17 +67,14 @@ def revisions_by_window(ranked: Ranked, query: Any) -> dict[int, dict[str, Any]]
 
 
 def ranked_windows(ranked: Ranked, query: Any) -> Iterator[tuple[int, int, int, Ranks]]:
-    """The windows that rank anything: number, where their rows begin and end, ranks for changes."""
+    """The windows that rank anything: number, where their rows begin and end, given ranks."""
     numbers = PaneGrid.of(query.window).window_at(ranked.window_end).tolist()
     cuts = ranked.offsets.tolist()
-    rank = previous = None
-    if ranked.previous_rank is not None:
-        rank, previous = ranked.rank.tolist(), ranked.previous_rank.tolist()
+    columns = (ranked.ranks, ranked.previous_rank)
+    ranks = [None if column is None else column.tolist() for column in columns]
     for at, number in enumerate(numbers):
         low, high = cuts[at], cuts[at + 1]
         if low == high:
             continue
-        if rank is None or previous is None:
-            yield number, low, high, (None, None)
-        else:
-            yield number, low, high, (rank[low:high], previous[low:high])
+        rank, previous = (None if column is None else column[low:high] for column in ranks)
+        yield number, low, high, (rank, previous)

@@ -280,27 +280,29 @@ def named_columns(columns: list[list[Any]], prefix: str = "kept") -> dict[str, A
 
 
 def answer_fields(
-    types: tuple[DataType, ...], changes: bool, score: DataType | None = None
+    types: tuple[DataType, ...],
+    changes: bool,
+    score: DataType | None = None,
+    shared: bool = False,
 ) -> tuple[StructField, ...]:
     """The columns of an answer, without the key: one row per window, one array per column.
 
-    A ``score`` is a double unless its type is given.
+    A ``score`` is a double unless its type is given. Ranks that are ``shared`` are part of it.
     """
-    ranks = (
-        StructField("ranks", ArrayType(IntegerType(), False)),
-        StructField("previous", ArrayType(IntegerType(), False)),
-    )
+    ranks = StructField("ranks", ArrayType(IntegerType(), False))
+    previous = StructField("previous", ArrayType(IntegerType(), False))
     return (
         StructField("window", LongType()),
         StructField("candidates", LongType()),
         StructField("scores", ArrayType(score or DoubleType(), False)),
-        *(ranks if changes else ()),
+        *([ranks] if changes or shared else []),
+        *([previous] if changes else []),
         *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(types)),
     )
 
 
 def answer_rows(
-    answers: Iterator[Answer], candidates: Callable[[], int], changes: bool
+    answers: Iterator[Answer], candidates: Callable[[], int], changes: bool, shared: bool = False
 ) -> Iterator[tuple[Any, ...]]:
     """Answers in the layout of :func:`answer_fields`.
 
@@ -308,7 +310,7 @@ def answer_rows(
     of the state.
     """
     for answer, is_last in and_last(answers):
-        ranks = (answer.rank, answer.previous) if changes else ()
+        ranks = (answer.rank, answer.previous) if changes else (answer.rank,) if shared else ()
         left = candidates() if is_last else None
         revision = () if answer.revision is None else (answer.revision, answer.final)
         yield (answer.window, left, answer.score, *ranks, *answer.columns, *revision)

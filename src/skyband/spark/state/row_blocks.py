@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
 from skyband.order import Ints
+from skyband.query import RankBy
 from skyband.spark.columns import LABEL, POSITION
 from skyband.spark.state.batch import tables
 
@@ -39,12 +40,14 @@ _ROWS_PER_BLOCK = 250_000  # rows of a task that become blocks at once
 class Best:
     """The k best rows by a score: ``order`` names the score, then what breaks ties.
 
-    The best come first: each column falls, or, of ``rising`` ones, rises.
+    The best come first: each column falls, or, of ``rising`` ones, rises. Where rows of equal score
+    share a rank, as ``rank_by`` says, all rows of rank k or less are the best.
     """
 
     k: int
     order: tuple[str, ...]
     rising: tuple[str, ...] = ()
+    rank_by: RankBy = "row_number"
 
     @property
     def score(self) -> str:
@@ -65,17 +68,26 @@ class Best:
         columns = [rows.column(name).take(places) for name in self.order]
         falling = [name not in self.rising for name in self.order]
         order = ranked[sorted_places([pa.array(groups[ranked]), *columns], [False, *falling])]
+        if self.rank_by != "row_number":
+            return order
         best: Ints = order[_place_inside(groups[order]) < self.k]
         return best
 
     def _as_good_as_kth(self, score: Any, groups: Ints) -> Ints:
-        """The rows of each group that score at least as much as its k-th best."""
+        """The rows of each group that score at least as much as its k-th best row, or score."""
         by_score = np.lexsort((score, groups))[::-1]
         sorted_groups = groups[by_score]
+        falling = score[by_score]
         inside = _place_inside(sorted_groups)
+        if self.rank_by == "dense_rank":
+            lower = np.zeros(len(score), np.int64)
+            lower[1:] = (falling[1:] != falling[:-1]) & (inside[1:] > 0)
+            scores_before = np.cumsum(lower)
+            better_scores = scores_before - scores_before[np.arange(len(score)) - inside]
+            best_scores: Ints = by_score[better_scores < self.k]
+            return best_scores
         sizes = np.bincount(sorted_groups, minlength=1)
         kth = np.arange(len(score)) - inside + np.minimum(self.k, sizes[sorted_groups]) - 1
-        falling = score[by_score]
         good: Ints = by_score[falling >= falling[kth]]
         return good
 
