@@ -16,7 +16,7 @@ from skyband.spark.columns import LABEL, POSITION, SCORE
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.row_blocks import BESIDE, CLOSES, PANE, Best, RowBlocks
 from skyband.spark.state.updates import with_open_panes
-from tests.oracle import ranking, ranks
+from tests.oracle import best, numbered, ranks
 from tests.oracle_updates import open_all_time, open_cumulative, open_sliding
 from tests.spark.fake_stream import (
     TYPES,
@@ -51,7 +51,8 @@ TASK_ROW = pa.schema(
 def row_blocks(stream):
     """What the tasks of a stream do to its rows."""
     ties = (POSITION, "tie_0")
-    best = Best(stream.k, (SCORE, *ties), ties if stream.ties == "oldest" else ())
+    rising = ties if stream.ties == "oldest" else ()
+    best = Best(stream.k, (SCORE, *ties), rising, stream.rank_by)
     return RowBlocks(("key",), ROW, (best,))
 
 
@@ -112,6 +113,8 @@ def check(stream, current=False, spec=WatchedSpec):
         for row in rows:
             window, key = answer(row, s), row[0]
             assert row["kept_1"] == names(row["kept_0"])
+            if s.rank_by != "row_number":
+                assert row["ranks"] == numbered(window.rows, s.rank_by)
             revision, done = last.get((key, window.end), (0, False))
             assert row["revision"] > revision
             assert not done
@@ -137,8 +140,8 @@ def check(stream, current=False, spec=WatchedSpec):
             if current and not end - s.slide <= newest < end:
                 continue
             if (end - s.offset) // s.slide >= s.first_full_window:
-                best = ranking([row for row in key_rows if start <= row[1] < end], s.ties)[0]
-                rankings[start, end] = tuple((score, id) for score, _, id in best[: s.k])
+                inside = [row for row in key_rows if start <= row[1] < end]
+                rankings[start, end] = best(inside, s.k, s.ties, s.rank_by)
         return rankings
 
     watermark, before = play_batches(
@@ -174,10 +177,11 @@ def test_windows_whose_rows_leave_together(kind):
             checked(of_window_kind(stream, kind))
 
 
-def test_the_oldest_of_equal_scores_first():
+@pytest.mark.parametrize("rank_by", ["row_number", "rank", "dense_rank"])
+def test_the_oldest_of_equal_scores_first(rank_by):
     for seed in range(BLOCK):
-        stream = replace(any_stream(seed), ties="oldest")
-        checked(stream, spec=partial(WatchedSpec, oldest_first=True))
+        stream = replace(any_stream(seed), ties="oldest", rank_by=rank_by)
+        checked(stream, spec=partial(WatchedSpec, oldest_first=True, rank_by=rank_by))
 
 
 def test_rows_of_a_task_are_reduced_to_the_best():
