@@ -38,6 +38,7 @@ class Inlet:
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
         self.waiting = Waiting(window.panes, pruned_to, ties)
+        self.takes_unranked = False  # whether rows with a NULL or NaN score are rows like others
 
     def begin_at(self, arrived: int) -> None:
         """Begin as if so many rows had arrived."""
@@ -114,7 +115,8 @@ class Inlet:
         self, score: Floats, null: Bools | None, among: Bools | None = None
     ) -> Bools | None:
         """Where scores are NULL or NaN (None: nowhere), counted by reason within ``among``."""
-        if not len(score) or not np.isnan(score.max()):  # a maximum tells of any NaN
+        # a maximum tells of any NaN
+        if self.takes_unranked or not len(score) or not np.isnan(score.max()):
             return None
         unranked = np.isnan(score)
         counted = unranked if among is None else unranked & among

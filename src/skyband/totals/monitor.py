@@ -17,12 +17,13 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
+from skyband.engine.steps import TimeSteps
 from skyband.engine.waiting import TieBreakers, by_arrival, by_id
 from skyband.engine.whole_numbers import LARGEST
 from skyband.errors import DataError, QueryError
 from skyband.order import Ints
 from skyband.totals.panes import PaneTotals
-from skyband.totals.query import TopKTotals
+from skyband.totals.query import PICKED, TopKTotals
 from skyband.windows import TimeWindow
 
 TIES: dict[str, TieBreakers] = {"key": by_id, "arrival": by_arrival}
@@ -85,6 +86,18 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
     family = FAMILY
     _counting = False  # whether rows stand for several, and have a column that says for how many
 
+    def __init__(
+        self,
+        query: TopKTotals,
+        algorithm: str = "auto",
+        *,
+        delay: Any = None,
+        options: Mapping[str, Any] | None = None,
+        steps: TimeSteps | None = None,
+    ) -> None:
+        super().__init__(query, algorithm, delay=delay, options=options, steps=steps)
+        self._inlet.takes_unranked = self.query.takes_nulls
+
     @override
     def _ties(self) -> TieBreakers:
         ties = self._options.get("ties", "key")
@@ -105,8 +118,9 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
 
         ``keys`` are whole numbers; look other keys up by them. ``values`` may be left out if the
         query counts rows. With ``counts`` a row of a time window stands for so many rows of its
-        key: its value is their sum, or their largest (least); 0 is for further parts of a sum that
-        no float64 holds alone. ``times`` and ``watermark`` belong to time windows.
+        key: its value is their sum, their largest (least), or that of the first (last) of them; 0
+        is for further parts of a sum that no float64 holds alone. ``times`` and ``watermark``
+        belong to time windows.
 
         Raises :class:`DataError` before anything is taken in.
         """
@@ -148,7 +162,7 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
     @property
     def _extreme(self) -> bool:
         """Whether totals are values as they are: the ends of int64 may be among them."""
-        return self.query.by in ("max", "min")
+        return self.query.by in PICKED
 
     @override
     def _saved(self) -> Saved:

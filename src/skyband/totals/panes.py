@@ -22,6 +22,8 @@ from skyband.totals.state import (
     COUNTS,
     ENTRIES,
     EXTREMES,
+    FIRSTS,
+    LASTS,
     LATEST,
     LIMBS,
     MEANS,
@@ -45,8 +47,10 @@ _AGGREGATES = {
     "mean": (MEANS, 1),
     "max": (EXTREMES, 1),
     "min": (EXTREMES, -1),
+    "first": (FIRSTS, 1),
+    "last": (LASTS, 1),
 }
-_ONES = np.empty(0, np.int64)
+_NONE = np.empty(0, np.int64)
 
 
 class PaneTotals(Algorithm):
@@ -55,16 +59,16 @@ class PaneTotals(Algorithm):
     Rows are added to the open pane. A pane that closes is added to the totals, one that expires is
     taken away: sums as limbs, which lose nothing (:mod:`skyband.totals.exact`). Maxima cannot be
     taken away; so each key has its entries of falling maxima, newest last, linked: the first of
-    them is the maximum of the window. Keys whose totals changed are ranked anew when the window is
-    answered.
+    them is the maximum of the window. Of first values all entries are linked, of last values only
+    the newest. Keys whose totals changed are ranked anew when the window is answered.
 
     Rows come with their keys as ids and, if rows stand for several, with a column of counts. If
     values are ``whole`` numbers, scores are their codes, and so are sums, maxima and minima; means
     are told in ``unit`` of them.
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
-    to; (2) totals are sums over entries alive, or the largest of them; (3) every key that has a
-    total is ranked: in a heap if it is at or above the threshold.
+    to; (2) totals are sums over entries alive, or the largest, oldest or newest of them; (3) every
+    key that has a total is ranked: in a heap if it is at or above the threshold.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
     went, and O(k log k); space O(entries + n), n being the keys of the window. Where panes leave
@@ -92,8 +96,9 @@ class PaneTotals(Algorithm):
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         assert rows.id is not None, "rows of totals have keys"
-        counts = rows.columns[0] if rows.columns else _ONES
-        batch = (rows.id, rows.score, rows.score.view(np.int64), counts)
+        counts = rows.columns[0] if rows.columns else _NONE
+        times = _NONE if rows.time is None else rows.time
+        batch = (rows.id, rows.score, rows.score.view(np.int64), counts, times)
         return advance(self.state, batch, steps, target, step)
 
     @override
@@ -113,7 +118,11 @@ class PaneTotals(Algorithm):
     @override
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         # snapshots of earlier versions do not say it, and have less room to divide a sum in
-        unspoken = {"now.whole": np.zeros(1, np.int64), "now.unit": np.ones(1, np.int64)}
+        unspoken = {
+            "now.whole": np.zeros(1, np.int64),
+            "now.unit": np.ones(1, np.int64),
+            "pane.time": np.zeros(1, np.int64),
+        }
         super().restored(header, {**unspoken, **arrays})
         self.state = self.state._replace(scratch=new_scratch(int(self.state.now[0].limbs)))
 

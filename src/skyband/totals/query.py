@@ -1,4 +1,4 @@
-"""Totals: the keys with the largest sum, count, maximum, minimum or mean in each window."""
+"""Totals: the keys with the largest sum, count, maximum, mean or newest value in each window."""
 
 from __future__ import annotations
 
@@ -9,8 +9,13 @@ from skyband.errors import QueryError
 from skyband.query import EMITS, Emit, Numbers, check_numbers
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
-By = Literal["sum", "count", "max", "min", "mean"]
-BYS = ("sum", "count", "max", "min", "mean")
+By = Literal["sum", "count", "max", "min", "mean", "first", "last"]
+BYS = ("sum", "count", "max", "min", "mean", "first", "last")
+ENDS = ("first", "last")
+"""Totals that are the value of one row, which may be NULL: then the key is not ranked."""
+
+PICKED = ("max", "min", *ENDS)
+"""Totals that are one of the values, as it is."""
 
 
 @dataclass(frozen=True)
@@ -18,8 +23,9 @@ class TopKTotals:
     """The ``k`` keys of each window with the largest total of their rows' values.
 
     ``by`` says what a total is: the ``"sum"``, ``"count"``, ``"max"``, ``"min"`` or ``"mean"`` of
-    the values that a key has in the window; the largest come first, also of minima. Order: higher
-    total, then the key whose newest row in the window is newer, then the larger key.
+    the values that a key has in the window, or its ``"first"`` or ``"last"`` value; the largest
+    come first, also of minima. Order: higher total, then the key whose newest row in the window is
+    newer, then the larger key.
 
     Totals depend on the rows of the window alone, not on batches, on their order or on what came
     and went before. A sum is the exact sum of the float64 values, rounded once; so sums of whole
@@ -28,6 +34,12 @@ class TopKTotals:
     infinite. Infinite values make a sum infinite while they are in the window; a key with both
     infinities has no sum and is not ranked. NULL and NaN values are left out of every total and
     counted; ``"count"`` counts the other rows, or all rows if no values are pushed.
+
+    ``"last"`` is the value of the key's newest row in the window, ``"first"`` that of its oldest: by
+    time or, in count windows, by arrival. Of rows with equal times the larger value counts. For
+    these two a row whose value is NULL or NaN is a row like any other: while it is the newest (or
+    oldest) one, its key is not ranked.
+
     ``numbers="int64"`` takes whole numbers for values: sums, maxima and minima are then whole
     numbers, too, and exact beyond 2**53. With a ``scale`` values are decimals, in units of
     ``10**-scale``: so are totals, but for means, which are in ones.
@@ -65,6 +77,11 @@ class TopKTotals:
                 "at most 18 digits behind the point",
                 "divide values by a power of ten",
             )
+
+    @property
+    def takes_nulls(self) -> bool:
+        """Whether rows without a value are rows like others."""
+        return self.by in ENDS
 
     def __str__(self) -> str:
         changes = ", changes only" if self.emit == "changes" else ""

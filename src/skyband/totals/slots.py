@@ -75,11 +75,13 @@ def _enter(slots: Slots, used: int) -> None:
 
 
 @lean
-def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: int) -> int:
+def look_up(
+    slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: int, with_nan: bool
+) -> int:
     """Write the slots of a block of rows to ``slots.block``, fresh ones for new keys.
 
-    Rows whose value is NaN have none. Returns the row at which slots ran out, or ``high``. O(1)
-    expected for each row.
+    Rows whose value is NaN have none, unless they count ``with_nan``. Returns the row at which
+    slots ran out, or ``high``. O(1) expected for each row.
     """
     table, key, block = slots.table, slots.key, slots.block
     match = block[BLOCK:]
@@ -90,7 +92,7 @@ def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: 
     for i in range(rows):
         match[i] = key[max(block[i], 0)]
     for i in range(rows):
-        if values[low + i] != values[low + i]:
+        if values[low + i] != values[low + i] and not with_nan:
             block[i] = -1
         elif match[i] != keys[low + i] or block[i] < 0:
             slot = _slot_of(slots, now, keys[low + i], shift)
