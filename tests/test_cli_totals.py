@@ -188,7 +188,7 @@ def test_a_file_without_rows_has_no_totals(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--by", "bytes"], "--by is 'bytes'; expected sum, count, max, min or avg of one expr"),
+        (["--by", "bytes"], "--by is 'bytes'; expected sum, count, max, min, avg, first"),
         (["--by", "median(bytes)"], "fix: write --by 'sum(bytes)', or --by 'count(*)'"),
         (["--by", "sum()"], "--by is 'sum()'"),
         (["--by", "sum(*)"], "--by is 'sum(*)'; expected sum, count"),

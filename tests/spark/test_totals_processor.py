@@ -32,7 +32,7 @@ from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shards import best, changed
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes, ranks
-from tests.oracle_totals import total, totals_in
+from tests.oracle_totals import shown, total, totals_in
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import (
     Aggregation,
@@ -49,6 +49,8 @@ ACCUMULATOR = {
     "max": "extremes",
     "min": "extremes",
     "count": "rows",
+    "first": "ends",
+    "last": "ends",
 }
 TEXTS = [None, "a", "b", "é", "z", "Z", "", "aa"]
 
@@ -123,7 +125,7 @@ def expected_answers(s, admitted, by, whole, until, before):
     key_numbers = [number[key_of(row[3], whole)] for row in admitted]
     values = [math.nan if row[1] is None else row[1] for row in admitted]
     times, ids = [row[2] for row in admitted], [row[3] for row in admitted]
-    windows = s.windows(values, times, ids, until, before)
+    windows = s.windows(shown(values, by), times, ids, until, before)
     return totals_in(windows, key_numbers, values, times, by, s.k), keys
 
 

@@ -59,7 +59,7 @@ class TotalsFileQuery(FileQuery):
 
     @override
     def board(self) -> Leaderboard:
-        exact = self.query.by in ("sum", "min", "max")
+        exact = self.query.by not in ("count", "mean")
         return Leaderboard(self.timed, objects=True, scale=self.scale if exact else None)
 
     @override

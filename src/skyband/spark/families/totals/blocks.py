@@ -79,14 +79,15 @@ class PaneAdder(SumBlockWriter):
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        ranked = pc.is_valid(rows[self.sums.value])
-        others = rows.filter(pc.invert(ranked))
-        if others.num_rows:  # it moves the watermark all the same
-            newest = others.take([int(np.argmax(others[POSITION].to_numpy()))])
-            pane = pa.array(self.grid.pane(newest[POSITION].to_numpy()))
-            groups = [newest[name].combine_chunks() for name in self.groups]
-            yield self._record_batch([*groups, pane], [None])
-            rows = rows.filter(ranked)
+        if not self.sums.takes_nulls:
+            ranked = pc.is_valid(rows[self.sums.value])
+            others = rows.filter(pc.invert(ranked))
+            if others.num_rows:  # it moves the watermark all the same
+                newest = others.take([int(np.argmax(others[POSITION].to_numpy()))])
+                pane = pa.array(self.grid.pane(newest[POSITION].to_numpy()))
+                groups = [newest[name].combine_chunks() for name in self.groups]
+                yield self._record_batch([*groups, pane], [None])
+                rows = rows.filter(ranked)
         if rows.num_rows:
             (batch,) = rows.combine_chunks().to_batches()
             panes = self.grid.pane(batch.column(POSITION).to_numpy())

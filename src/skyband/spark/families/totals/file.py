@@ -45,7 +45,7 @@ class TotalsFile(FileRanking):
     @property
     @override
     def score_type(self) -> str:
-        return "bigint" if self.whole and self.query.by in ("sum", "min", "max") else "double"
+        return "bigint" if self.whole and self.query.by not in ("count", "mean") else "double"
 
     @property
     @override

@@ -50,7 +50,7 @@ from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
-from skyband.totals.query import TopKTotals
+from skyband.totals.query import ENDS, PICKED, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
 _SUM_DIGITS = 19  # of a sum that a bigint holds
@@ -59,6 +59,8 @@ _ADDED = {
     "rows": "rows, counted",
     "extremes": "the largest or least value of each",
     "whole_extremes": "the largest or least value of each",
+    "ends": "the value of the first or last row of each",
+    "whole_ends": "the value of the first or last row of each",
     "ints": "whole numbers, whose sums are exact",
     "longs": "whole numbers in two parts, whose sums are exact",
     "doubles": "doubles cut into whole numbers, so that sums are exact in any order",
@@ -259,7 +261,7 @@ class TotalsQuery(JobQuery):
     """What :func:`skyband.spark.top_k` is asked with ``key``, in a job file."""
 
     k: int = Field(description="a whole number, such as 10")
-    by: str = Field(description="a sum, count, max, min or avg, such as sum(bytes)")
+    by: str = Field(description="a sum, count, max, min, avg, first or last, such as sum(bytes)")
     key: JobNames = Field(description="the column, or the columns, by which rows are added up")
     window: str | WindowFields = Field(description=f"a duration such as 1 hour, or {DESCRIBED}")
     slide: str | None = Field(default=None, description="a duration, such as 1 minute")
@@ -357,18 +359,23 @@ def _accumulator(
     if aggregate.value is None or aggregate.by == "count":
         return "rows", None, double
     column, type = F.expr(aggregate.value), _type(df, aggregate.value)
-    extreme = aggregate.by in ("max", "min")
+    picked = aggregate.by in PICKED
+    of_doubles: Accumulator = "doubles"
+    of_longs: Accumulator = "longs"
+    if picked:
+        of_doubles = "ends" if aggregate.by in ENDS else "extremes"
+        of_longs = "whole_ends" if aggregate.by in ENDS else "whole_extremes"
     if isinstance(type, (ByteType, ShortType, IntegerType)):
         return (
-            ("extremes", None, double) if extreme else ("ints", column.cast("bigint"), LongType())
+            (of_doubles, None, double) if picked else ("ints", column.cast("bigint"), LongType())
         )
     if isinstance(type, LongType):
-        return "whole_extremes" if extreme else "longs", column, type
+        return of_longs, column, type
     if not isinstance(type, DecimalType):
-        return "extremes" if extreme else "doubles", None, double
+        return of_doubles, None, double
     if type.precision > LONG_DIGITS:
         raise too_wide(aggregate.value, "the value of by", type)
-    return "whole_extremes" if extreme else "longs", unscaled(column, type), type
+    return of_longs, unscaled(column, type), type
 
 
 def _total_type(aggregate: Aggregate, type: DataType) -> DataType:

@@ -121,7 +121,7 @@ class ShardTotals:
         if len(parts) == 1:
             return parts[0]
         (batch,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
-        return batch
+        return self._sums.add_again(batch) if self._sums.takes_nulls else batch
 
     def _key_columns(self, rows: pa.RecordBatch) -> list[Any]:
         return [rows.column(name) for name in self._sums.key]
