@@ -50,7 +50,9 @@ def end_value(by, rows):
     Of equal positions the larger value counts, and NULL is less than every number.
     """
     end = {"first": min, "last": max}[by](position for position, _ in rows)
-    return max((value for position, value in rows if position == end and ranks(value)), default=None)
+    return max(
+        (value for position, value in rows if position == end and ranks(value)), default=None
+    )
 
 
 def best_ends(rows, by, k):

@@ -356,10 +356,12 @@ def _only(ranked: Ranked, there: Bools) -> Ranked:
     rows: Bools = np.repeat(there, counts)
     of_rows = ("score", "id", "time", "ranks", "previous_rank")
     of_windows = ("window_start", "window_end", "exact", "accuracy")
-    columns = {
+    columns: dict[str, Any] = {
         name: column[which]
         for names, which in ((of_rows, rows), (of_windows, there))
         for name in names
         if (column := getattr(ranked, name)) is not None
     }
+    if ranked.also is not None:
+        columns["also"] = {name: column[rows] for name, column in ranked.also.items()}
     return replace(ranked, offsets=np.append(0, np.cumsum(counts[there])), **columns)

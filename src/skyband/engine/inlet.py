@@ -38,7 +38,8 @@ class Inlet:
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
         self.waiting = Waiting(window.panes, pruned_to, ties)
-        self.takes_unranked = False  # whether rows with a NULL or NaN score are rows like others
+        self.counts_unranked = True  # rows with a NULL or NaN score; else they are like others
+        self.drops_unranked = True  # or the family needs them for something else
 
     def begin_at(self, arrived: int) -> None:
         """Begin as if so many rows had arrived."""
@@ -100,7 +101,7 @@ class Inlet:
         ranked = in_time
         if len(nulls) == 1:
             unranked = self.count_unranked(rows.score, nulls[0], in_time)
-            if unranked is not None:
+            if unranked is not None and self.drops_unranked:
                 ranked = ~unranked if in_time is None else in_time & ~unranked
         else:
             for column, null in zip(rows.columns, nulls, strict=True):
@@ -116,7 +117,7 @@ class Inlet:
     ) -> Bools | None:
         """Where scores are NULL or NaN (None: nowhere), counted by reason within ``among``."""
         # a maximum tells of any NaN
-        if self.takes_unranked or not len(score) or not np.isnan(score.max()):
+        if not self.counts_unranked or not len(score) or not np.isnan(score.max()):
             return None
         unranked = np.isnan(score)
         counted = unranked if among is None else unranked & among

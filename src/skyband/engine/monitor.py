@@ -71,7 +71,9 @@ class BaseMonitor(ABC, Generic[Q]):
         self._steps = steps or TimeSteps(self._panes, farewell=query.emit == "changes")
         self._ids: Ids | None = None if self._counted else Ids(timed=True)
         compares = query.emit == "changes" and self._changes_by != "kernel"
-        self._changes = Changes(by_place=self._changes_by == "id") if compares else None
+        carried = len(getattr(query, "also", ()))
+        by_place = self._changes_by == "id"
+        self._changes = Changes(by_place=by_place, carried=carried) if compares else None
 
     @property
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
@@ -283,10 +285,10 @@ class BaseMonitor(ABC, Generic[Q]):
             return ranked
         number = seq if self._changes_by == "row" else ranked.id
         place = seq if ranked.time is None else ranked.time
-        changed = self._changes.of_windows(
-            [0] * len(ranked), ranked.offsets, (ranked.score, number, place, ranked.id)
-        )
-        score, _, at, ids = changed.columns
+        also = ranked.also or {}
+        columns = (ranked.score, number, place, ranked.id, *also.values())
+        changed = self._changes.of_windows([0] * len(ranked), ranked.offsets, columns)
+        score, _, at, ids, *carried = changed.columns
         return replace(
             ranked,
             offsets=changed.offsets,
@@ -295,13 +297,14 @@ class BaseMonitor(ABC, Generic[Q]):
             time=None if ranked.time is None else at,
             ranks=changed.ranks,
             previous_rank=changed.previous,
+            also=dict(zip(also, carried, strict=True)) if also else None,
         )
 
     def kept(self) -> Ints:
         """Arrival numbers of the rows by which objects may still be reported, ascending."""
         parts = [self._algorithm.kept(), self._algorithm.reported()]
         if self._changes is not None and self._changes_by == "row":
-            parts += [numbers for _, numbers, _, _ in self._changes.reported.values()]
+            parts += [columns[1] for columns in self._changes.reported.values()]
         present = [numbers for numbers in parts if len(numbers)]
         return np.unique(np.concatenate(present)) if len(present) > 1 else parts[0]
 
@@ -320,7 +323,7 @@ class BaseMonitor(ABC, Generic[Q]):
         assert waiting.time is not None
         ids, times = [known_ids, waiting.id], [known_times, waiting.time]
         if self._changes is not None:
-            for _, _, place, reported in self._changes.reported.values():
+            for _, _, place, reported, *_ in self._changes.reported.values():
                 ids.append(reported)
                 times.append(place)
         return np.concatenate(ids), np.concatenate(times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +37,7 @@ class RankedWindow:
     previous_rank: Ints | None = None
     exact: bool = True
     accuracy: float = 1.0
+    also: Mapping[str, Scores] | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -60,7 +61,7 @@ class Ranked:
     A window of all time starts at ``-2**62``, which Arrow gets as NULL.
     ``exact`` and ``accuracy``, where an algorithm may approximate, say per window whether the
     answer is exact and which share of it is expected to be right. ``score`` holds whole numbers
-    if the query ranks such.
+    if the query ranks such. ``also`` holds, by name, what a query carries beside the score.
     """
 
     window_start: Ints
@@ -74,6 +75,7 @@ class Ranked:
     timed: bool = False
     exact: Bools | None = None
     accuracy: Floats | None = None
+    also: Mapping[str, Scores] | None = None
 
     @classmethod
     def empty(cls, window: Window, changes: bool) -> Ranked:
@@ -101,6 +103,7 @@ class Ranked:
                 None if self.previous_rank is None else self.previous_rank[rows],
                 True if self.exact is None else bool(self.exact[i]),
                 1.0 if self.accuracy is None else float(self.accuracy[i]),
+                None if self.also is None else {n: c[rows] for n, c in self.also.items()},
             )
 
     @property
@@ -150,6 +153,8 @@ class Ranked:
             columns["exact"] = pa.array(np.repeat(self.exact, np.diff(self.offsets)))
         if self.accuracy is not None:
             columns["accuracy"] = pa.array(np.repeat(self.accuracy, np.diff(self.offsets)))
+        for name, column in (self.also or {}).items():
+            columns[name] = pa.array(column, from_pandas=True)  # NaN is NULL
         return pa.table(columns)
 
 

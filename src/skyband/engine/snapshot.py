@@ -24,7 +24,7 @@ _PREFIX = struct.Struct("<8sIQ")
 Saved = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 """What a part of a monitor gives to a snapshot: plain values, and arrays by name."""
 
-_UNSPOKEN = {"numbers": "float64", "scale": 0, "ties": "newest"}
+_UNSPOKEN = {"numbers": "float64", "scale": 0, "ties": "newest", "also": {}}
 """What snapshots of earlier versions do not say."""
 
 _TYPES = {"<f8", "<i8", "|b1", "|i1", "|u1", "<u2", "<i4"}

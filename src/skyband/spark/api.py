@@ -47,15 +47,18 @@ def top_k(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    also: Mapping[str, str | Column] | None = None,
 ) -> DataFrame:
     """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
 
     With ``key``, the ``k`` keys whose rows add up to the most: their largest sum, count, maximum,
-    minimum or mean, as ``by`` says. Totals are exact, whatever the order of rows.
+    minimum or mean, or their first or last value, as ``by`` says. Totals are exact, whatever the
+    order of rows. A key whose first (last) value is NULL is not ranked.
 
     Parameters
       ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
-                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
+                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min, avg, first
+                           or last
       ``window, slide``    durations (with ``time``), or numbers of rows; or ``window`` alone, as
                            :func:`skyband.last` says it: ``last(time=100, slide=10)`` is in the
                            unit of a ``time`` of whole numbers, and so are its ``offset`` and
@@ -86,9 +89,12 @@ def top_k(
       ``drain``            a directory in which :func:`drain` ends the stream
       ``shards``           with ``key``: how many tasks share the keys of a ranking (as many as
                            shuffle partitions, 16 at most; 1 with ``partition_by``)
+      ``also``             with ``key``: further aggregates of each ranked key in the same window,
+                           by the names of their columns: ``{"orders": "count(*)"}``
 
     Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
-    changes ``change`` and ``previous_rank``, then the kept columns, or the key.
+    changes ``change`` and ``previous_rank``, then the kept columns, or the key and what it has
+    ``also``.
 
     Raises QueryError and DataError before any row is read.
 
@@ -116,7 +122,13 @@ def top_k(
     refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
     if shards is not None:
         raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
-    del given["key"], given["shards"]
+    if also is not None:
+        raise QueryError(
+            f"also is {also!r} without key=",
+            "aggregates of keys; rows carry columns with keep=",
+            "write key='client', or leave also out",
+        )
+    del given["key"], given["shards"], given["also"]
     return ask(df, rows.FAMILY, rows.TopKOptions(**given))
 
 

@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skyband.spark.columns import indexed
+
 if TYPE_CHECKING:
-    from skyband.spark.plan import BasePlan, Plan, WindowPlan
+    from skyband.spark.columns import TransportColumn
+    from skyband.spark.plan import BasePlan, CarriedColumn, Plan, WindowPlan
 
 
 def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     """Make one row per rank: window, keys, rank, score, changes, carried columns."""
     base, changes = plan.base, plan.changes
-    arrays = ["scores", *(["ranks", "previous"] if changes else []), *base.column_names]
+    columns: list[TransportColumn | CarriedColumn] = [*base.columns, *plan.carried_columns]
+    arrays = ["scores", *(["ranks", "previous"] if changes else []), *indexed("kept", len(columns))]
     grid, window = plan.grid, F.col("window")
     bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
     windows = F.count(F.lit(1))
@@ -31,7 +35,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         rank_column(rank, plan),
         plan.score.unpack(row["scores"]).alias("score"),
         *(change_columns(row) if changes else []),
-        *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(base.columns)),
+        *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(columns)),
     )
 
 

@@ -10,7 +10,7 @@ would cost more than the work.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from skyband.totals.key_ranking import (
     threshold_is_due,
     write_best,
 )
-from skyband.totals.slots import BLOCK, look_up
+from skyband.totals.slots import BLOCK, known_slot, look_up
 from skyband.totals.state import (
     CHANGED,
     COUNTS,
@@ -71,12 +71,28 @@ _FEW = 4  # rows that are not worth it
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
 Batch = tuple[Ints, Floats, Ints, Ints, Ints]
-"""Keys, values, the bits of values; how many rows each row stands for, or nothing if for one; times,
-or nothing where rows are in order of arrival."""
+"""Keys, values, the bits of values; how many rows each row stands for, or nothing if for one;
+times, or nothing where rows are in order of arrival."""
+
+
+class Wanted(NamedTuple):
+    """Keys whose totals are looked up where no keys are ranked.
+
+    ``key``         the keys of all windows that are answered
+    ``begin, end``  where those of each step stand; none if keys are ranked
+    ``total``       what they add up to, NaN if they have no total
+    """
+
+    key: Ints
+    begin: Ints
+    end: Ints
+    total: Floats
 
 
 @entry
-def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -> int:
+def advance(
+    state: State, batch: Batch, steps: Steps, target: Out, wanted: Wanted, step: int
+) -> int:
     """Take in a batch from a step on; return the step in which room ran out."""
     now = state.now[0]
     now.lacking = ENOUGH
@@ -100,6 +116,10 @@ def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) ->
         if steps.emit[step]:
             if now.opened > 0:
                 _close(state)
+            if len(wanted.end) > 0:
+                _look_up_totals(state, wanted, step)
+                step += 1
+                continue
             if now.changed > 0:
                 _rank_changed(state)
             if threshold_is_due(now):
@@ -437,6 +457,21 @@ def _rank_changed(state: State) -> None:
             drop_slot(ranking, now, slot)
     state.work[EVENTS] += now.changed
     now.changed = 0
+
+
+@lean
+def _look_up_totals(state: State, wanted: Wanted, step: int) -> None:
+    """Write the totals of the keys that are wanted of a step. O(1) expected for each."""
+    now = state.now[0]
+    totals, changed, width = state.totals, state.changed, _total_width(now)
+    for i in range(now.changed):  # there is no ranking to change
+        totals[changed[i] * width + CHANGED] = 0
+    now.changed = 0
+    for i in range(wanted.begin[step], wanted.end[step]):
+        slot = known_slot(state.slots, wanted.key[i])
+        if slot >= 0:
+            row = slot * width
+            wanted.total[i] = _total(totals, row, state.entries.value, now, state.scratch)
 
 
 @lean

@@ -16,7 +16,7 @@ from skyband.engine.steps import Steps
 from skyband.kernels.answers import Out
 from skyband.order import Ints
 from skyband.totals.invariants import check
-from skyband.totals.loop import advance
+from skyband.totals.loop import Batch, Wanted, advance
 from skyband.totals.slots import BLOCK
 from skyband.totals.state import (
     COUNTS,
@@ -51,6 +51,7 @@ _AGGREGATES = {
     "last": (LASTS, 1),
 }
 _NONE = np.empty(0, np.int64)
+_NOTHING = Wanted(_NONE, _NONE, _NONE, np.empty(0))
 
 
 class PaneTotals(Algorithm):
@@ -95,11 +96,7 @@ class PaneTotals(Algorithm):
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
-        assert rows.id is not None, "rows of totals have keys"
-        counts = rows.columns[0] if rows.columns else _NONE
-        times = _NONE if rows.time is None else rows.time
-        batch = (rows.id, rows.score, rows.score.view(np.int64), counts, times)
-        return advance(self.state, batch, steps, target, step)
+        return advance(self.state, batch_of(rows), steps, target, _NOTHING, step)
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -150,3 +147,11 @@ class PaneTotals(Algorithm):
         """Assert the invariants, given the values of the rows alive, and their keys."""
         assert keys is not None, "keys of the rows are needed"
         check(self.state, alive, keys)
+
+
+def batch_of(rows: Rows) -> Batch:
+    """Rows as the kernel takes them."""
+    assert rows.id is not None, "rows of totals have keys"
+    counts = rows.columns[0] if rows.columns else _NONE
+    times = _NONE if rows.time is None else rows.time
+    return rows.id, rows.score, rows.score.view(np.int64), counts, times

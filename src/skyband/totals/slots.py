@@ -103,16 +103,28 @@ def look_up(
 
 
 @lean
-def _slot_of(slots: Slots, now: Any, key: int, shift: int) -> int:
-    """The slot of a key, a fresh one if it has none; -1 if there is no room."""
+def _place_of(slots: Slots, key: int, shift: int) -> int:
+    """Where the slot of a key stands in the table, or would stand. O(1) expected."""
     mask = len(slots.table) - 1
     at = _home(key, shift)
-    slot = int(slots.table[at])
-    while slot >= 0:
-        if slots.key[slot] == key:
-            return slot
+    while slots.table[at] >= 0 and slots.key[slots.table[at]] != key:
         at = (at + 1) & mask
-        slot = int(slots.table[at])
+    return at
+
+
+@lean
+def known_slot(slots: Slots, key: int) -> int:
+    """The slot of a key; -1 if it has none."""
+    return int(slots.table[_place_of(slots, key, _shift(slots))])
+
+
+@lean
+def _slot_of(slots: Slots, now: Any, key: int, shift: int) -> int:
+    """The slot of a key, a fresh one if it has none; -1 if there is no room."""
+    at = _place_of(slots, key, shift)
+    slot = int(slots.table[at])
+    if slot >= 0:
+        return slot
     slot = now.used
     if slot == len(slots.key):
         return -1

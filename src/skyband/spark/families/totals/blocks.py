@@ -5,6 +5,7 @@ So Python handles panes, not rows: neither the shuffle to the shards nor their s
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK = "block"
+_FRAME = struct.Struct("<BQ")  # number of a total, length of its bytes
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,8 @@ class SumBlockWriter:
         (sums,) = rows.combine_chunks().to_batches()
         yield self.write(sums)
 
-    def write(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Cut partial sums, behind groups and pane, into blocks."""
+    def write(self, sums: pa.RecordBatch, number: int | None = None) -> pa.RecordBatch:
+        """Cut partial sums, behind groups and pane, into blocks; frame one of several totals."""
         import pyarrow as pa
 
         from skyband.spark.families.totals.keys import codes
@@ -55,6 +57,8 @@ class SumBlockWriter:
         inside = sums.select(sums.schema.names[width:]).take(pa.array(order))
         cuts = zip(first.tolist(), ends.tolist(), strict=True)
         blocks = [arrow_bytes(inside.slice(low, high - low)) for low, high in cuts]
+        if number is not None:
+            blocks = [framed(number, block) for block in blocks]
         places = pa.array(order[first])
         return self._record_batch([column.take(places) for column in groups], blocks)
 
@@ -67,15 +71,42 @@ class SumBlockWriter:
 
 @dataclass(frozen=True)
 class PaneAdder(SumBlockWriter):
-    """Adds up rows by key and pane, and makes blocks of their partial sums."""
+    """Adds up rows by key and pane, and makes blocks of their partial sums.
+
+    With ``also`` there are partial sums of each further total, of the columns that
+    :func:`also_column` names.
+    """
 
     sums: PartialSums
     grid: PaneGrid
+    also: tuple[PartialSums, ...] = ()
 
     together: ClassVar[int] = 250_000
 
     def of_rows(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Blocks of rows, and an empty one of the newest row that adds to nothing, if any."""
+        yield from self._ranked(rows)
+        for at, sums in enumerate(self.also):
+            yield from self._carried(rows, at, sums)
+
+    def _carried(self, rows: pa.Table, at: int, sums: PartialSums) -> Iterator[pa.RecordBatch]:
+        """Blocks of a total that is carried."""
+        import pyarrow.compute as pc
+
+        names = [*self.groups, *sums.key, POSITION]
+        rows = rows.select([*names, also_column(at)]).rename_columns([*names, sums.value])
+        if not sums.takes_nulls:
+            rows = rows.filter(pc.is_valid(rows[sums.value]))
+        if rows.num_rows:
+            yield self._added(rows, sums, at + 1)
+
+    def _added(self, rows: pa.Table, sums: PartialSums, number: int | None) -> pa.RecordBatch:
+        (batch,) = rows.combine_chunks().to_batches()
+        panes = self.grid.pane(batch.column(POSITION).to_numpy())
+        return self.write(sums.add_arrow(batch, self.groups, panes), number)
+
+    def _ranked(self, rows: pa.Table) -> Iterator[pa.RecordBatch]:
+        """Blocks of the total that ranks."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -89,9 +120,27 @@ class PaneAdder(SumBlockWriter):
                 yield self._record_batch([*groups, pane], [None])
                 rows = rows.filter(ranked)
         if rows.num_rows:
-            (batch,) = rows.combine_chunks().to_batches()
-            panes = self.grid.pane(batch.column(POSITION).to_numpy())
-            yield self.write(self.sums.add_arrow(batch, self.groups, panes))
+            yield self._added(rows, self.sums, 0 if self.also else None)
+
+
+def also_column(at: int) -> str:
+    """The column of the values of a total that is carried."""
+    return f"_sky_also_{at}"
+
+
+def framed(number: int, data: bytes) -> bytes:
+    """The bytes of one of several totals, so that those of all can stand one behind the other."""
+    return _FRAME.pack(number, len(data)) + data
+
+
+def frames(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """What :func:`framed` put together: numbers of totals, and their bytes."""
+    at = 0
+    while at < len(data):
+        number, length = _FRAME.unpack_from(data, at)
+        at += _FRAME.size
+        yield number, data[at : at + length]
+        at += length
 
 
 def arrow_bytes(batch: pa.RecordBatch) -> bytes:

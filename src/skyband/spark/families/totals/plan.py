@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -37,22 +38,36 @@ from skyband.spark.columns import (
     unscaled,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
-from skyband.spark.families.totals.blocks import BLOCK, PaneAdder, SumBlockWriter
+from skyband.spark.families.totals.blocks import (
+    BLOCK,
+    PaneAdder,
+    SumBlockWriter,
+    also_column,
+)
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
 from skyband.spark.jobs.queries import DESCRIBED, JobQuery, SafeText, WindowFields
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
-from skyband.spark.panes import pane_number, settled, watermarked
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.panes import longer, pane_number, settled, watermarked
+from skyband.spark.plan import (
+    RESERVED,
+    BasePlan,
+    CarriedColumn,
+    Family,
+    WindowPlan,
+    check_k,
+    resolve_base,
+)
 from skyband.spark.scores import LONG_DIGITS, Score, as_double, evaluated, too_wide, warn_of_errors
 from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
-from skyband.totals.query import ENDS, PICKED, TopKTotals
+from skyband.totals.query import ENDS, PICKED, TopKTotals, Total
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
+_VALUES = "_sky_values"
 _SUM_DIGITS = 19  # of a sum that a bigint holds
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
@@ -76,6 +91,7 @@ class TotalsOptions(WindowOptions):
     id: Names | None = None
     keep: Names | None = None
     shards: int | None = None
+    also: Mapping[str, str | Column] | None = None
 
     def query(self) -> TopKTotals:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
@@ -90,6 +106,7 @@ class TotalsOptions(WindowOptions):
             )
         self.refuse_algorithm()
         self._check_key()
+        self._check_also()
         # what a Column asks for, only Spark can tell
         return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
 
@@ -116,6 +133,43 @@ class TotalsOptions(WindowOptions):
                 "leave shards out",
             )
 
+    def _check_also(self) -> None:
+        """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
+        example = "write also={'orders': 'count(*)'}"
+        reserved = (*RESERVED, "final", "revision")
+        if self.also is not None and not isinstance(self.also, Mapping):
+            raise QueryError(f"also is {self.also!r}", "aggregates by name", example)
+        for name, text in (self.also or {}).items():
+            if not isinstance(name, str) or not name.strip() or name.lower() in reserved:
+                raise QueryError(
+                    f"also has a column called {name!r}",
+                    f"names other than {', '.join(reserved)}",
+                    example,
+                )
+            if not isinstance(text, Column):
+                of_text(text, f"also {name!r}")
+
+
+@dataclass(frozen=True)
+class CarriedTotal:
+    """A total that is carried beside the one that ranks, as rows have it.
+
+    ``column`` has its values: whole numbers if they are exact, else doubles; NULL for NaN.
+    ``value`` is the total in the result.
+    """
+
+    name: str
+    aggregate: Aggregate
+    accumulator: Accumulator
+    column: Column
+    value: Score
+    scale: int
+
+    @property
+    def total(self) -> Total:
+        """The total as the local engine knows it."""
+        return Total(self.aggregate.by, _numbers(self.aggregate, self.accumulator), self.scale)
+
 
 @dataclass(frozen=True)
 class TotalsPlan(WindowPlan):
@@ -129,6 +183,18 @@ class TotalsPlan(WindowPlan):
     accumulator: Accumulator
     exact: Column | None
     shards: int
+    also: tuple[CarriedTotal, ...] = ()
+
+    @property
+    def carried_columns(self) -> tuple[CarriedColumn, ...]:
+        """The totals beside the one that ranks."""
+        return tuple(CarriedColumn(total.name, total.value) for total in self.also)
+
+    @property
+    def also_sums(self) -> tuple[PartialSums, ...]:
+        """How their values are added up."""
+        types = self.base.types
+        return tuple(PartialSums(t.accumulator, t.aggregate.by, types) for t in self.also)
 
     @property
     def sums(self) -> PartialSums:
@@ -137,8 +203,10 @@ class TotalsPlan(WindowPlan):
 
     @property
     def extras(self) -> tuple[Column, ...]:
-        """The whole number that is summed, if values are such."""
-        return () if self.exact is None else (self.exact.alias(EXACT),)
+        """The whole number that is summed, if values are such; the values that are carried."""
+        exact = () if self.exact is None else (self.exact.alias(EXACT),)
+        also = (total.column.alias(also_column(at)) for at, total in enumerate(self.also))
+        return (*exact, *also)
 
     def project(self, rows: DataFrame) -> DataFrame:
         """Make keys equal where Spark's groups are: there is one zero, and one NaN."""
@@ -153,17 +221,42 @@ class TotalsPlan(WindowPlan):
         rows = spread(rows, self.base, self.shards)
         if rows.isStreaming and not self.base.deduplicate_by:
             return self._added_by_tasks(rows)
+        if self.also:
+            return self._added_from_rows(rows)
         return self._added_by_spark(rows)
+
+    def _values(self, rows: DataFrame) -> DataFrame:
+        """What tasks add up of rows."""
+        also = [also_column(at) for at in range(len(self.also))]
+        sums = self.sums
+        return rows.select(*shard_groups(self.base), *sums.key, POSITION, sums.value, *also)
+
+    @property
+    def _adder(self) -> PaneAdder:
+        return PaneAdder(tuple(shard_groups(self.base)), self.sums, self.grid, self.also_sums)
 
     def _added_by_tasks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream: added up by its tasks, closed by the watermark."""
-        groups, sums, grid = shard_groups(self.base), self.sums, self.grid
-        values = rows.select(*groups, *sums.key, POSITION, sums.value)
-        blocks = _written(values, PaneAdder(tuple(groups), sums, grid))
+        groups, grid = shard_groups(self.base), self.grid
+        blocks = _written(self._values(rows), self._adder)
         blocks = blocks.withColumn(LABEL, grid.label_of_pane_sql(F.col("pane")))
         panes = watermarked(blocks, self.base, grid.slide).groupBy(*groups, LABEL, "pane")
         whole = panes.agg(F.collect_list(BLOCK).alias(BLOCK)).filter(F.size(BLOCK) > 0)
         return whole.select(*groups, "pane", BLOCK)
+
+    def _added_from_rows(self, rows: DataFrame) -> DataFrame:
+        """The same with totals beside the one that ranks; a stream keeps all rows until then.
+
+        Buckets and kinds of totals differ, so no one aggregation of Spark adds them up.
+        """
+        rows = settled(rows, self.base, self.grid)
+        if rows.isStreaming:
+            values = self._values(rows).columns
+            panes = rows.groupBy(*shard_groups(self.base), LABEL, *longer(rows))
+            closed = panes.agg(F.collect_list(F.struct(*values)).alias(_VALUES))
+            rows = closed.select(F.inline(_VALUES))
+        blocks = _written(self._values(rows), self._adder).filter(F.col(BLOCK).isNotNull())
+        return blocks.withColumn(BLOCK, F.array(BLOCK))
 
     def _added_by_spark(self, rows: DataFrame) -> DataFrame:
         """Panes of a batch, or of a stream whose rows count once by what tells them apart."""
@@ -189,12 +282,17 @@ class TotalsPlan(WindowPlan):
             self.shards > 1,
             self.digest,
             paired,
+            self.also_sums,
+            tuple(total.value.transport_type for total in self.also),
         )
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
-        types, score = self.base.types, self.score.transport_type
-        return merged(answers, self.base, self.shards, self.query.k, types, score, self.changes)
+        carried = tuple(total.value.transport_type for total in self.also)
+        types, score = (*self.base.types, *carried), self.score.transport_type
+        return merged(
+            answers, self.base, self.shards, self.query.k, types, score, self.changes, len(carried)
+        )
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
@@ -205,12 +303,27 @@ class TotalsPlan(WindowPlan):
             "totals": [column.name for column in self.base.columns],
             "held": self.accumulator,
             "shards": self.shards,
+            **({"also": self._described_also} if self.also else {}),
         }
+
+    @property
+    def _described_also(self) -> list[str]:
+        return [f"{t.aggregate} AS {t.name}, {t.accumulator}" for t in self.also]
 
     @property
     def missing(self) -> str:
         """What rows lack that are not ranked, in words."""
         return self.aggregate.value or "score"
+
+    @property
+    def not_ranked(self) -> str:
+        """What is not ranked, in words."""
+        if self.aggregate.by not in ENDS:
+            return super().not_ranked
+        key = in_words([column.name for column in self.base.columns])
+        return (
+            f"each {key} whose {self.aggregate.by} {self.missing} is NULL or NaN; rows are counted"
+        )
 
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
@@ -220,6 +333,7 @@ class TotalsPlan(WindowPlan):
         lines = [
             *pane_lines(self),
             ("total", f"{self.aggregate} of each {key}{each}: {_ADDED[self.accumulator]}"),
+            *(("" if at else "also", str(t)) for at, t in enumerate(self._also_in_words)),
             ("before the shuffle", f"each task adds up its rows of a {key} and pane"),
             ("path", f"{many}: each {key} is in one of them"),
             ("", "a slide costs the pane that comes and the one that goes, not the window"),
@@ -232,11 +346,16 @@ class TotalsPlan(WindowPlan):
             )
         return lines
 
+    @property
+    def _also_in_words(self) -> list[str]:
+        return [f"{t.name}: {t.aggregate}, {_ADDED[t.accumulator]}" for t in self.also]
+
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name; how many keys there are, only the stream knows."""
         return {
             "path": "shards",
             "total": str(self.aggregate),
+            **({"also": {t.name: str(t.aggregate) for t in self.also}} if self.also else {}),
             "slide": self.query.window.slide,
             "panes_per_window": panes_of(self).per_window,
             "shards": self.shards,
@@ -246,7 +365,7 @@ class TotalsPlan(WindowPlan):
     @property
     def _key_bytes(self) -> int:
         texts = (StringType, BinaryType)
-        fields = self.sums.schema.fields
+        fields = [f for sums in (self.sums, *self.also_sums) for f in sums.schema.fields]
         return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
 
 
@@ -269,17 +388,29 @@ class TotalsQuery(JobQuery):
     delay: str | None = Field(default=None, description="a duration, such as 10 seconds")
     emit: Literal["all", "changes"] = Field(default="all", description="all or changes")
     shards: int | None = Field(default=None, description="a whole number, such as 8")
+    also: dict[str, str] | None = Field(
+        default=None, description="aggregates by name, such as {orders: count(*)}"
+    )
 
     def options(self, safe: SafeText, drain: str | None = None) -> TotalsOptions:
         """The options that are asked for."""
-        aggregate = of_text(self.by)
-        if aggregate.value is not None:
-            aggregate = aggregate._replace(value=safe(aggregate.value))
-        return TotalsOptions(**self.fields(by=str(aggregate), drain=drain))
+        given: dict[str, Any] = {"by": _safe(self.by, "by", safe), "drain": drain}
+        if self.also is not None:
+            also = {n: _safe(text, f"also {n!r}", safe) for n, text in self.also.items()}
+            given["also"] = also
+        return TotalsOptions(**self.fields(**given))
 
     def words(self) -> str:
         """The query in words."""
         return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
+
+
+def _safe(text: str, option: str, safe: SafeText) -> str:
+    """An aggregate of a job file, whose expression was checked."""
+    aggregate = of_text(text, option)
+    if aggregate.value is not None:
+        aggregate = aggregate._replace(value=safe(aggregate.value))
+    return str(aggregate)
 
 
 class TotalsFamily(Family):
@@ -308,12 +439,13 @@ class TotalsFamily(Family):
             id_option="key",
         )
         accumulator, exact, type = _accumulator(df, aggregate)
-        whole = accumulator in WHOLE and aggregate.by != "mean"
-        numbers: Numbers = "int64" if whole else "float64"
+        numbers = _numbers(aggregate, accumulator)
         scale = type.scale if isinstance(type, DecimalType) else 0
+        also = _carried(df, options, base)
+        kinds = {total.name: total.total for total in also}
         return TotalsPlan(
             base,
-            replace(query, by=aggregate.by, numbers=numbers, scale=scale),
+            replace(query, by=aggregate.by, numbers=numbers, scale=scale, also=kinds),
             Score(column, _total_type(aggregate, type)),
             str(aggregate),
             options.algorithm,
@@ -321,7 +453,37 @@ class TotalsFamily(Family):
             accumulator,
             exact,
             options.shards or (1 if options.alone else usual_shards(base.partitions)),
+            also,
         )
+
+
+def _numbers(aggregate: Aggregate, accumulator: Accumulator) -> Numbers:
+    """The numbers in which the local engine adds up."""
+    return "int64" if accumulator in WHOLE and aggregate.by != "mean" else "float64"
+
+
+def _carried(df: DataFrame, options: TotalsOptions, base: BasePlan) -> tuple[CarriedTotal, ...]:
+    """The totals beside the one that ranks, checked against the columns of a DataFrame."""
+    taken = {column.name.lower() for column in (*base.keys, *base.columns)}
+    also: list[CarriedTotal] = []
+    for name, text in (options.also or {}).items():
+        if name.lower() in taken:
+            raise QueryError(
+                f"also has a column called {name!r}, as another column of the result",
+                "different names",
+                f"write also={{'{name}_2': ...}}",
+            )
+        taken.add(name.lower())
+        option = f"also {name!r}"
+        aggregate = aggregate_of(df, text, option)
+        value = as_double(evaluated(df, _value(df, aggregate, option), option)[0])
+        accumulator, exact, type = _accumulator(df, aggregate, option)
+        if exact is None:
+            exact = F.nanvl(value, F.lit(None).cast("double"))
+        total = Score(exact, _total_type(aggregate, type))
+        scale = type.scale if isinstance(type, DecimalType) else 0
+        also.append(CarriedTotal(name, aggregate, accumulator, exact, total, scale))
+    return tuple(also)
 
 
 def _check_key(df: DataFrame, options: TotalsOptions) -> None:
@@ -335,14 +497,14 @@ def _check_key(df: DataFrame, options: TotalsOptions) -> None:
         )
 
 
-def _value(df: DataFrame, aggregate: Aggregate) -> str | Column:
+def _value(df: DataFrame, aggregate: Aggregate, option: str = "by") -> str | Column:
     """What the rows are checked and counted by: a number for each row that adds to a total."""
     if aggregate.value is None:
         return F.lit(1)
     if aggregate.by != "count":
         return aggregate.value
     column = F.expr(aggregate.value)
-    type = _type(df, aggregate.value)
+    type = _type(df, aggregate.value, option)
     warn_of_errors(df, aggregate.value)
     nothing = F.lit(None).cast("double")
     if isinstance(type, (DoubleType, FloatType)):
@@ -352,13 +514,13 @@ def _value(df: DataFrame, aggregate: Aggregate) -> str | Column:
 
 
 def _accumulator(
-    df: DataFrame, aggregate: Aggregate
+    df: DataFrame, aggregate: Aggregate, option: str = "by"
 ) -> tuple[Accumulator, Column | None, DataType]:
     """What a pane holds of a key; the whole numbers that it is of, if it is; the type of values."""
     double = DoubleType()
     if aggregate.value is None or aggregate.by == "count":
         return "rows", None, double
-    column, type = F.expr(aggregate.value), _type(df, aggregate.value)
+    column, type = F.expr(aggregate.value), _type(df, aggregate.value, option)
     picked = aggregate.by in PICKED
     of_doubles: Accumulator = "doubles"
     of_longs: Accumulator = "longs"
@@ -366,15 +528,13 @@ def _accumulator(
         of_doubles = "ends" if aggregate.by in ENDS else "extremes"
         of_longs = "whole_ends" if aggregate.by in ENDS else "whole_extremes"
     if isinstance(type, (ByteType, ShortType, IntegerType)):
-        return (
-            (of_doubles, None, double) if picked else ("ints", column.cast("bigint"), LongType())
-        )
+        return (of_doubles, None, double) if picked else ("ints", column.cast("bigint"), LongType())
     if isinstance(type, LongType):
         return of_longs, column, type
     if not isinstance(type, DecimalType):
         return of_doubles, None, double
     if type.precision > LONG_DIGITS:
-        raise too_wide(aggregate.value, "the value of by", type)
+        raise too_wide(aggregate.value, f"the value of {option}", type)
     return of_longs, unscaled(column, type), type
 
 
@@ -387,12 +547,12 @@ def _total_type(aggregate: Aggregate, type: DataType) -> DataType:
     return type
 
 
-def _type(df: DataFrame, value: str) -> DataType:
+def _type(df: DataFrame, value: str, option: str) -> DataType:
     try:
         return df.select(F.expr(value)).schema.fields[0].dataType
     except FAILURES as error:
         raise QueryError(
-            f"by {value!r} cannot be evaluated: {spark_message(error)}",
+            f"{option} {value!r} cannot be evaluated: {spark_message(error)}",
             f"an expression over {', '.join(schema_of(df).names)}",
         ) from None
 
@@ -403,25 +563,27 @@ FAMILY = TotalsFamily()
 _DECIMAL = re.compile(r"(?<![\w.`'])(\d+\.\d+(?:[eE][+-]?\d+)?)(?![\w.`'])")
 
 
-def aggregate_of(df: DataFrame, by: str | Column) -> Aggregate:
+def aggregate_of(df: DataFrame, by: str | Column, option: str = "by") -> Aggregate:
     """The aggregate that ``by`` asks for; raises before any row is read."""
-    return _of_column(df, by) if isinstance(by, Column) else of_text(by)
+    return _of_column(df, by, option) if isinstance(by, Column) else of_text(by, option)
 
 
-def of_text(by: str) -> Aggregate:
+def of_text(by: str, option: str = "by") -> Aggregate:
     """The aggregate that SQL text asks for; raises if it is something else."""
     aggregate = parsed(by) if isinstance(by, str) else None
     if aggregate is None:
-        raise QueryError(f"by is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
+        raise QueryError(f"{option} is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
     return aggregate
 
 
-def _of_column(df: DataFrame, by: Column) -> Aggregate:
+def _of_column(df: DataFrame, by: Column, option: str) -> Aggregate:
     try:
         result = df.agg(by)
         spelled = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
     except FAILURES:
-        raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
+        raise QueryError(
+            f"{option} is {by} with key=", EXPECTED, "write by=F.sum('bytes')"
+        ) from None
     spelled, refused = _unnamed(spelled), False
     for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(words_of(by))):
         aggregate = parsed(text)
@@ -429,9 +591,9 @@ def _of_column(df: DataFrame, by: Column) -> Aggregate:
         if aggregate is not None and _same(df, result, text):
             return aggregate
     if refused:
-        raise QueryError(f"by is {spelled} with key=", EXPECTED, "write by=F.sum('bytes')")
+        raise QueryError(f"{option} is {spelled} with key=", EXPECTED, "write by=F.sum('bytes')")
     raise QueryError(
-        f"by is {spelled}, a Column whose words Spark does not read back as they were",
+        f"{option} is {spelled}, a Column whose words Spark does not read back as they were",
         "an aggregate that can be taken apart",
         "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
         "value as a column first",
