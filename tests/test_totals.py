@@ -144,6 +144,40 @@ def test_any_rows_in_any_batches(by, rows, shape, cuts):
     same(answers(windows), count_totals(keys, values, n, s, by, k))
 
 
+def admitted(rows, delay):
+    """The rows that are not older than the watermark that they meet."""
+    newest, there = -(1 << 62), []
+    for row in rows:
+        if row[2] >= newest - delay:
+            there.append(row)
+        newest = max(newest, row[2])
+    return there
+
+
+@pytest.mark.parametrize("by", ENDS)
+@settings(max_examples=60)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 4), VALUES, st.integers(-9, 25)), max_size=60),
+    shape=SHAPES,
+    delay=st.integers(0, 12),
+    cuts=st.lists(st.integers(0, 60), max_size=4),
+)
+def test_any_ends_out_of_order_late_and_of_equal_times(by, rows, shape, delay, cuts):
+    size, slide, k = shape
+    monitor = TotalsMonitor(TopKTotals(k, by, last(time=size, slide=slide)), delay=delay)
+    windows = []
+    for low, high in batches(len(rows), cuts):
+        keys, values, times = ([row[at] for row in rows[low:high]] for at in range(3))
+        windows += monitor.push(
+            np.array(keys, np.int64), np.array(values, float), times=np.array(times, np.int64)
+        )
+    windows += monitor.finish()
+    there = admitted(rows, delay)
+    columns = ([row[at] for row in there] for at in range(3))
+    same(answers(windows), time_totals(*columns, size, slide, by, k))
+    assert monitor.dropped.total == monitor.dropped.late == len(rows) - len(there)
+
+
 @pytest.mark.parametrize("by", BYS)
 @pytest.mark.parametrize("timed", [False, True])
 @pytest.mark.parametrize("seed", range(6))
