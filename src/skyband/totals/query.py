@@ -100,7 +100,7 @@ class TopKTotals:
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
-        _ = self.total
+        _ = self.total  # which checks itself
         if not isinstance(self.window, (CountWindow, TimeWindow)):
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"

@@ -67,6 +67,7 @@ from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
 from skyband.totals.query import ENDS, PICKED, TopKTotals, Total
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
+_ALSO = "write also={'orders': 'count(*)'}"
 _VALUES = "_sky_values"
 _SUM_DIGITS = 19  # of a sum that a bigint holds
 _TEXT = 24  # assumed bytes of a text
@@ -135,16 +136,15 @@ class TotalsOptions(WindowOptions):
 
     def _check_also(self) -> None:
         """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
-        example = "write also={'orders': 'count(*)'}"
         reserved = (*RESERVED, "final", "revision")
         if self.also is not None and not isinstance(self.also, Mapping):
-            raise QueryError(f"also is {self.also!r}", "aggregates by name", example)
+            raise QueryError(f"also is {self.also!r}", "aggregates by name", _ALSO)
         for name, text in (self.also or {}).items():
             if not isinstance(name, str) or not name.strip() or name.lower() in reserved:
                 raise QueryError(
                     f"also has a column called {name!r}",
                     f"names other than {', '.join(reserved)}",
-                    example,
+                    _ALSO,
                 )
             if not isinstance(text, Column):
                 of_text(text, f"also {name!r}")
@@ -572,7 +572,8 @@ def of_text(by: str, option: str = "by") -> Aggregate:
     """The aggregate that SQL text asks for; raises if it is something else."""
     aggregate = parsed(by) if isinstance(by, str) else None
     if aggregate is None:
-        raise QueryError(f"{option} is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
+        fix = "write by='sum(bytes)'" if option == "by" else _ALSO
+        raise QueryError(f"{option} is {by!r} with key=", EXPECTED, fix)
     return aggregate
 
 
