@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from skyband import all_time
 from skyband.errors import QueryError
 from skyband.spark import claim, drain, top_k
-from skyband.spark.families.totals.plan import aggregate_of
+from skyband.spark.families.totals.aggregates import aggregate_of
 from tests.oracle import changes
 from tests.oracle_totals import time_totals
 from tests.spark import samples

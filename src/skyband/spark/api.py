@@ -108,6 +108,7 @@ def top_k(
     given = dict(locals())
     from skyband.spark.families import top_k as rows
     from skyband.spark.families.totals import plan as totals
+    from skyband.spark.families.totals.aggregates import words_of
     from skyband.totals.aggregate import refuse_aggregate
 
     del given["df"]
@@ -119,7 +120,7 @@ def top_k(
                 "leave ties out",
             )
         return ask(df, totals.FAMILY, totals.TotalsOptions(**given))
-    refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
+    refuse_aggregate(by if isinstance(by, str) else words_of(by))
     if shards is not None:
         raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
     if also is not None:

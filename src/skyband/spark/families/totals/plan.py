@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -12,21 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
-    ByteType,
-    DataType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
     LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
 )
 
 from skyband.errors import QueryError
-from skyband.query import Numbers
 from skyband.spark.columns import (
     LABEL,
     POSITION,
@@ -35,9 +29,19 @@ from skyband.spark.columns import (
     in_words,
     require_frame,
     schema_of,
-    unscaled,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
+from skyband.spark.families.totals.aggregates import (
+    ALSO,
+    CarriedTotal,
+    accumulator_of,
+    aggregate_of,
+    carried,
+    numbers_of,
+    of_text,
+    total_type,
+    value_of,
+)
 from skyband.spark.families.totals.blocks import (
     BLOCK,
     PaneAdder,
@@ -45,31 +49,27 @@ from skyband.spark.families.totals.blocks import (
     also_column,
 )
 from skyband.spark.families.totals.state import TotalsSpec
-from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
+from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
 from skyband.spark.jobs.queries import DESCRIBED, JobQuery, SafeText, WindowFields
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
 from skyband.spark.panes import longer, pane_number, settled, watermarked
 from skyband.spark.plan import (
     RESERVED,
-    BasePlan,
     CarriedColumn,
     Family,
     WindowPlan,
     check_k,
     resolve_base,
 )
-from skyband.spark.scores import LONG_DIGITS, Score, as_double, evaluated, too_wide, warn_of_errors
-from skyband.spark.sessions import FAILURES, spark_message
+from skyband.spark.scores import Score, as_double, evaluated
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import merged, shard_groups, spread
-from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
-from skyband.totals.query import ENDS, PICKED, TopKTotals, Total
+from skyband.totals.aggregate import Aggregate
+from skyband.totals.query import ENDS, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
-_ALSO = "write also={'orders': 'count(*)'}"
 _VALUES = "_sky_values"
-_SUM_DIGITS = 19  # of a sum that a bigint holds
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
     "rows": "rows, counted",
@@ -138,37 +138,16 @@ class TotalsOptions(WindowOptions):
         """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
         reserved = (*RESERVED, "final", "revision")
         if self.also is not None and not isinstance(self.also, Mapping):
-            raise QueryError(f"also is {self.also!r}", "aggregates by name", _ALSO)
+            raise QueryError(f"also is {self.also!r}", "aggregates by name", ALSO)
         for name, text in (self.also or {}).items():
             if not isinstance(name, str) or not name.strip() or name.lower() in reserved:
                 raise QueryError(
                     f"also has a column called {name!r}",
                     f"names other than {', '.join(reserved)}",
-                    _ALSO,
+                    ALSO,
                 )
             if not isinstance(text, Column):
                 of_text(text, f"also {name!r}")
-
-
-@dataclass(frozen=True)
-class CarriedTotal:
-    """A total that is carried beside the one that ranks, as rows have it.
-
-    ``column`` has its values: whole numbers if they are exact, else doubles; NULL for NaN.
-    ``value`` is the total in the result.
-    """
-
-    name: str
-    aggregate: Aggregate
-    accumulator: Accumulator
-    column: Column
-    value: Score
-    scale: int
-
-    @property
-    def total(self) -> Total:
-        """The total as the local engine knows it."""
-        return Total(self.aggregate.by, _numbers(self.aggregate, self.accumulator), self.scale)
 
 
 @dataclass(frozen=True)
@@ -425,7 +404,7 @@ class TotalsFamily(Family):
         query = options.query()
         require_frame(df)
         aggregate = aggregate_of(df, options.by)
-        value = _value(df, aggregate)
+        value = value_of(df, aggregate)
         check_k(query.k)
         column = as_double(evaluated(df, value, "by")[0])
         _check_key(df, options)
@@ -438,15 +417,15 @@ class TotalsFamily(Family):
             id=options.key,
             id_option="key",
         )
-        accumulator, exact, type = _accumulator(df, aggregate)
-        numbers = _numbers(aggregate, accumulator)
+        accumulator, exact, type = accumulator_of(df, aggregate)
+        numbers = numbers_of(aggregate, accumulator)
         scale = type.scale if isinstance(type, DecimalType) else 0
-        also = _carried(df, options, base)
+        also = carried(df, options.also or {}, base)
         kinds = {total.name: total.total for total in also}
         return TotalsPlan(
             base,
             replace(query, by=aggregate.by, numbers=numbers, scale=scale, also=kinds),
-            Score(column, _total_type(aggregate, type)),
+            Score(column, total_type(aggregate, type)),
             str(aggregate),
             options.algorithm,
             aggregate,
@@ -455,35 +434,6 @@ class TotalsFamily(Family):
             options.shards or (1 if options.alone else usual_shards(base.partitions)),
             also,
         )
-
-
-def _numbers(aggregate: Aggregate, accumulator: Accumulator) -> Numbers:
-    """The numbers in which the local engine adds up."""
-    return "int64" if accumulator in WHOLE and aggregate.by != "mean" else "float64"
-
-
-def _carried(df: DataFrame, options: TotalsOptions, base: BasePlan) -> tuple[CarriedTotal, ...]:
-    """The totals beside the one that ranks, checked against the columns of a DataFrame."""
-    taken = {column.name.lower() for column in (*base.keys, *base.columns)}
-    also: list[CarriedTotal] = []
-    for name, text in (options.also or {}).items():
-        if name.lower() in taken:
-            raise QueryError(
-                f"also has a column called {name!r}, as another column of the result",
-                "different names",
-                f"write also={{'{name}_2': ...}}",
-            )
-        taken.add(name.lower())
-        option = f"also {name!r}"
-        aggregate = aggregate_of(df, text, option)
-        value = as_double(evaluated(df, _value(df, aggregate, option), option)[0])
-        accumulator, exact, type = _accumulator(df, aggregate, option)
-        if exact is None:
-            exact = F.nanvl(value, F.lit(None).cast("double"))
-        total = Score(exact, _total_type(aggregate, type))
-        scale = type.scale if isinstance(type, DecimalType) else 0
-        also.append(CarriedTotal(name, aggregate, accumulator, exact, total, scale))
-    return tuple(also)
 
 
 def _check_key(df: DataFrame, options: TotalsOptions) -> None:
@@ -497,123 +447,4 @@ def _check_key(df: DataFrame, options: TotalsOptions) -> None:
         )
 
 
-def _value(df: DataFrame, aggregate: Aggregate, option: str = "by") -> str | Column:
-    """What the rows are checked and counted by: a number for each row that adds to a total."""
-    if aggregate.value is None:
-        return F.lit(1)
-    if aggregate.by != "count":
-        return aggregate.value
-    column = F.expr(aggregate.value)
-    type = _type(df, aggregate.value, option)
-    warn_of_errors(df, aggregate.value)
-    nothing = F.lit(None).cast("double")
-    if isinstance(type, (DoubleType, FloatType)):
-        nan = F.when(F.isnan(column), F.lit(float("nan")))
-        return F.when(column.isNull(), nothing).otherwise(F.coalesce(nan, F.lit(1.0)))
-    return F.when(column.isNull(), nothing).otherwise(F.lit(1.0))
-
-
-def _accumulator(
-    df: DataFrame, aggregate: Aggregate, option: str = "by"
-) -> tuple[Accumulator, Column | None, DataType]:
-    """What a pane holds of a key; the whole numbers that it is of, if it is; the type of values."""
-    double = DoubleType()
-    if aggregate.value is None or aggregate.by == "count":
-        return "rows", None, double
-    column, type = F.expr(aggregate.value), _type(df, aggregate.value, option)
-    picked = aggregate.by in PICKED
-    of_doubles: Accumulator = "doubles"
-    of_longs: Accumulator = "longs"
-    if picked:
-        of_doubles = "ends" if aggregate.by in ENDS else "extremes"
-        of_longs = "whole_ends" if aggregate.by in ENDS else "whole_extremes"
-    if isinstance(type, (ByteType, ShortType, IntegerType)):
-        return (of_doubles, None, double) if picked else ("ints", column.cast("bigint"), LongType())
-    if isinstance(type, LongType):
-        return of_longs, column, type
-    if not isinstance(type, DecimalType):
-        return of_doubles, None, double
-    if type.precision > LONG_DIGITS:
-        raise too_wide(aggregate.value, f"the value of {option}", type)
-    return of_longs, unscaled(column, type), type
-
-
-def _total_type(aggregate: Aggregate, type: DataType) -> DataType:
-    """The type of totals of values of a type: a mean is rounded, a sum may have a digit more."""
-    if aggregate.by in ("count", "mean"):
-        return DoubleType()
-    if isinstance(type, DecimalType) and aggregate.by == "sum":
-        return DecimalType(_SUM_DIGITS, type.scale)
-    return type
-
-
-def _type(df: DataFrame, value: str, option: str) -> DataType:
-    try:
-        return df.select(F.expr(value)).schema.fields[0].dataType
-    except FAILURES as error:
-        raise QueryError(
-            f"{option} {value!r} cannot be evaluated: {spark_message(error)}",
-            f"an expression over {', '.join(schema_of(df).names)}",
-        ) from None
-
-
 FAMILY = TotalsFamily()
-
-
-_DECIMAL = re.compile(r"(?<![\w.`'])(\d+\.\d+(?:[eE][+-]?\d+)?)(?![\w.`'])")
-
-
-def aggregate_of(df: DataFrame, by: str | Column, option: str = "by") -> Aggregate:
-    """The aggregate that ``by`` asks for; raises before any row is read."""
-    return _of_column(df, by, option) if isinstance(by, Column) else of_text(by, option)
-
-
-def of_text(by: str, option: str = "by") -> Aggregate:
-    """The aggregate that SQL text asks for; raises if it is something else."""
-    aggregate = parsed(by) if isinstance(by, str) else None
-    if aggregate is None:
-        fix = "write by='sum(bytes)'" if option == "by" else _ALSO
-        raise QueryError(f"{option} is {by!r} with key=", EXPECTED, fix)
-    return aggregate
-
-
-def _of_column(df: DataFrame, by: Column, option: str) -> Aggregate:
-    try:
-        result = df.agg(by)
-        spelled = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
-    except FAILURES:
-        raise QueryError(
-            f"{option} is {by} with key=", EXPECTED, "write by=F.sum('bytes')"
-        ) from None
-    spelled, refused = _unnamed(spelled), False
-    for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(words_of(by))):
-        aggregate = parsed(text)
-        refused = refused or aggregate is None
-        if aggregate is not None and _same(df, result, text):
-            return aggregate
-    if refused:
-        raise QueryError(f"{option} is {spelled} with key=", EXPECTED, "write by=F.sum('bytes')")
-    raise QueryError(
-        f"{option} is {spelled}, a Column whose words Spark does not read back as they were",
-        "an aggregate that can be taken apart",
-        "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
-        "value as a column first",
-    )
-
-
-def words_of(by: object) -> str:
-    """A Column as it was written, if it was written as SQL text."""
-    return str(by).removeprefix("Column<'").removesuffix("'>")
-
-
-def _unnamed(text: str) -> str:
-    """An expression without the name that ``alias`` gave it."""
-    whole, _, name = text.rpartition(" AS ")
-    return whole if whole and parsed(text) is None and ")" not in name else text
-
-
-def _same(df: DataFrame, result: DataFrame, text: str) -> bool:
-    try:
-        return bool(result.sameSemantics(df.agg(F.expr(text))))
-    except FAILURES:
-        return False
