@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
+from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
 from skyband.spark.families.totals.blocks import arrow_bytes, framed, frames
-from skyband.spark.families.totals.sums import PartialSums, int64, of_several
+from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.candidates import Answer
@@ -167,7 +168,7 @@ class ShardTotals:
         if self._also:  # a row belongs to one of the totals
             query = self.monitor.query
             whole = [total.whole for total in (query.total, *query.carried.values())]
-            pairs = of_several(values, counts, whole)
+            pairs = _of_several(values, counts, whole)
             also = dict(zip(query.also, pairs[1:], strict=True))
             columns = {"values": pairs[0][0], "counts": pairs[0][1], "also": also}
         ranked = self.monitor.push(
@@ -414,6 +415,31 @@ class TotalsState(KeyState):
         """Remove the panes that are left."""
         for number in self.shard.alive:
             del self.store[number]
+
+
+def _of_several(
+    values: list[Any], counts: list[Ints | None], whole: list[bool]
+) -> list[tuple[Any, Ints]]:
+    """Rows of several totals, one behind the other: of each total all values, and their counts.
+
+    A row has a value of its own total only, and counts 0 for the others.
+    """
+    lengths = [len(part) for part in values]
+    pairs: list[tuple[Any, Ints]] = []
+    for at, (part, count, is_whole) in enumerate(zip(values, counts, whole, strict=True)):
+        mine = slice(sum(lengths[:at]), sum(lengths[: at + 1]))
+        number = np.zeros(sum(lengths), np.int64 if is_whole else np.float64)
+        null = np.ones(len(number), np.bool_)
+        if hasattr(part, "is_null"):
+            null[mine] = part.is_null().to_numpy(zero_copy_only=False)
+            number[mine] = part.fill_null(0).to_numpy(zero_copy_only=False)
+        else:
+            null[mine], number[mine] = False, part
+        of_rows = np.zeros(len(number), np.int64)
+        of_rows[mine] = 1 if count is None else count
+        column = np.ma.array(number, mask=null) if is_whole else np.where(null, np.nan, number)
+        pairs.append((column, of_rows))
+    return pairs
 
 
 def _nullable(column: Any) -> list[Any]:

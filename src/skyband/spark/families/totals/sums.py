@@ -272,31 +272,6 @@ class PartialSums:
         return exact, np.where(exact.first, int64(rows.column(ROWS))[exact.row], 0)
 
 
-def of_several(
-    values: list[Any], counts: list[Ints | None], whole: list[bool]
-) -> list[tuple[Any, Ints]]:
-    """Rows of several totals, one behind the other: of each total all values, and their counts.
-
-    A row has a value of its own total only, and counts 0 for the others.
-    """
-    lengths = [len(part) for part in values]
-    pairs: list[tuple[Any, Ints]] = []
-    for at, (part, count, is_whole) in enumerate(zip(values, counts, whole, strict=True)):
-        mine = slice(sum(lengths[:at]), sum(lengths[: at + 1]))
-        number = np.zeros(sum(lengths), np.int64 if is_whole else np.float64)
-        null = np.ones(len(number), np.bool_)
-        if hasattr(part, "is_null"):
-            null[mine] = part.is_null().to_numpy(zero_copy_only=False)
-            number[mine] = part.fill_null(0).to_numpy(zero_copy_only=False)
-        else:
-            null[mine], number[mine] = False, part
-        of_rows = np.zeros(len(number), np.int64)
-        of_rows[mine] = 1 if count is None else count
-        column = np.ma.array(number, mask=null) if is_whole else np.where(null, np.nan, number)
-        pairs.append((column, of_rows))
-    return pairs
-
-
 def _record_batch(columns: dict[str, Any], names: list[str]) -> pa.RecordBatch:
     """Columns in this order, in one piece."""
     import pyarrow as pa
