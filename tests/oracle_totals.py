@@ -1,7 +1,8 @@
 """The contract of totals, executable: add up each key of each window. Standard library only.
 
 Rows are (key, value, position): the position is the arrival number or the time. Values that are
-NULL (None) or NaN are left out; in count windows they still count as rows.
+NULL (None) or NaN are left out; in count windows they still count as rows. But for "first" and
+"last" they are rows like others: a key whose first (last) value is NULL is not ranked.
 """
 
 from __future__ import annotations
@@ -43,8 +44,31 @@ def total(by, values):
     return exact_sum(values, len(values) if by == "mean" else 1)
 
 
+def end_value(by, rows):
+    """The value of the first or last of (position, value) pairs; None if that is NULL.
+
+    Of equal positions the larger value counts, and NULL is less than every number.
+    """
+    end = {"first": min, "last": max}[by](position for position, _ in rows)
+    return max(
+        (value for position, value in rows if position == end and ranks(value)), default=None
+    )
+
+
+def best_ends(rows, by, k):
+    """:func:`best_keys` by first or last values."""
+    rows_by_key = defaultdict(list)
+    for key, value, position in rows:
+        rows_by_key[key].append((position, value))
+    totals = {key: end_value(by, pairs) for key, pairs in rows_by_key.items()}
+    newest = {key: max(position for position, _ in pairs) for key, pairs in rows_by_key.items()}
+    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k)
+
+
 def best_keys(rows, by, k):
     """The k best (total, key) of (key, value, position) triples."""
+    if by in ("first", "last"):
+        return best_ends(rows, by, k)
     values_by_key = defaultdict(list)
     newest = {}
     for key, value, position in rows:
@@ -65,21 +89,26 @@ def count_totals(keys, values, n, s, by, k, full=False):
     ]
 
 
+def shown(values, by):
+    """Values as windows see them: a window is answered if it holds one that is not NULL."""
+    return [0.0] * len(values) if by in ("first", "last") else values
+
+
 def time_totals(keys, values, times, size, slide, by, k, offset=0):
     """Every window that holds a row."""
-    windows = time_windows(values, times, size, slide, 1, offset)
+    windows = time_windows(shown(values, by), times, size, slide, 1, offset)
     return totals_in(windows, keys, values, times, by, k)
 
 
 def cumulative_totals(keys, values, times, period, every, by, k, offset=0):
     """What each period has held so far, at every step from its first row to its end."""
-    windows = cumulative_windows(values, times, period, every, 1, offset)
+    windows = cumulative_windows(shown(values, by), times, period, every, 1, offset)
     return totals_in(windows, keys, values, times, by, k)
 
 
 def all_time_totals(keys, values, times, every, by, k):
     """All rows before an end, at every step from the first row to the last."""
-    windows = all_time_windows(values, times, every, 1)
+    windows = all_time_windows(shown(values, by), times, every, 1)
     return totals_in(windows, keys, values, times, by, k)
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband import Monitor, TopK, last
+from skyband import Monitor, TopK, all_time, last
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.totals.monitor import TotalsMonitor
-from skyband.totals.query import BYS, TopKTotals
+from skyband.totals.query import BYS, ENDS, TopKTotals
 from tests.oracle import changes
-from tests.oracle_totals import count_totals, time_totals
+from tests.oracle_totals import count_totals, end_value, time_totals
 from tests.streams import answers, batches, reports, same
 
 KINDS = ("whole", "fine", "cancelling", "wild", "equal")
@@ -60,15 +60,17 @@ def some_window(chance, timed):
 def counted(query, keys, values, cuts):
     """All windows of a count window, checking the invariants whenever one was answered."""
     monitor = TotalsMonitor(query)
-    window = query.window
+    window, by = query.window, query.by
     windows = []
     for low, high in batches(len(keys), cuts):
         windows += monitor.push(np.array(keys[low:high], np.int64), np.array(values[low:high]))
         if high and high % window.slide == 0 and (high >= window.size or not window.full):
             start = max(0, high - window.size)
-            alive = {at: values[at] for at in range(start, high) if values[at] == values[at]}
+            there = [by in ENDS or values[at] == values[at] for at in range(high)]
+            alive = {at: values[at] for at in range(start, high) if there[at]}
             monitor.algorithm.check_invariants(alive, dict(enumerate(keys)))
-    assert monitor.dropped.nan_score == sum(value != value for value in values)
+    left_out = 0 if by in ENDS else sum(value != value for value in values)
+    assert monitor.dropped.nan_score == left_out
     return windows
 
 
@@ -140,6 +142,40 @@ def test_any_rows_in_any_batches(by, rows, shape, cuts):
     query = TopKTotals(k, by, last(count=n, slide=s))
     windows = counted(query, keys, values, cuts)
     same(answers(windows), count_totals(keys, values, n, s, by, k))
+
+
+def admitted(rows, delay):
+    """The rows that are not older than the watermark that they meet."""
+    newest, there = -(1 << 62), []
+    for row in rows:
+        if row[2] >= newest - delay:
+            there.append(row)
+        newest = max(newest, row[2])
+    return there
+
+
+@pytest.mark.parametrize("by", ENDS)
+@settings(max_examples=60)
+@given(
+    rows=st.lists(st.tuples(st.integers(0, 4), VALUES, st.integers(-9, 25)), max_size=60),
+    shape=SHAPES,
+    delay=st.integers(0, 12),
+    cuts=st.lists(st.integers(0, 60), max_size=4),
+)
+def test_any_ends_out_of_order_late_and_of_equal_times(by, rows, shape, delay, cuts):
+    size, slide, k = shape
+    monitor = TotalsMonitor(TopKTotals(k, by, last(time=size, slide=slide)), delay=delay)
+    windows = []
+    for low, high in batches(len(rows), cuts):
+        keys, values, times = ([row[at] for row in rows[low:high]] for at in range(3))
+        windows += monitor.push(
+            np.array(keys, np.int64), np.array(values, float), times=np.array(times, np.int64)
+        )
+    windows += monitor.finish()
+    there = admitted(rows, delay)
+    columns = ([row[at] for row in there] for at in range(3))
+    same(answers(windows), time_totals(*columns, size, slide, by, k))
+    assert monitor.dropped.total == monitor.dropped.late == len(rows) - len(there)
 
 
 @pytest.mark.parametrize("by", BYS)
@@ -238,6 +274,41 @@ def test_a_key_with_both_infinities_has_no_sum_until_one_has_left():
     values = [np.inf, -np.inf, 1.0, 1.0, 1.0, 1.0]
     windows = list(monitor.push([1] * 6, values))
     assert [w.score.tolist() for w in windows] == [[np.inf], [], [], [-np.inf], [3.0], [3.0]]
+
+
+@pytest.mark.parametrize("by", ENDS)
+def test_of_equal_times_the_larger_value_counts_and_null_least(by):
+    rows = [(1, 4.0, 5), (1, 9.0, 5), (1, NAN, 5), (2, NAN, 5), (2, -np.inf, 5), (3, NAN, 5)]
+    query = TopKTotals(9, by, last(time=10))
+    for seed in range(20):
+        keys, values, times = zip(*random.Random(seed).sample(rows, 6), strict=True)
+        for ties in ("key", "arrival"):
+            monitor = TotalsMonitor(query, options={"ties": ties})
+            monitor.push(keys[:2], values[:2], times=times[:2])
+            monitor.push(keys[2:], values[2:], times=times[2:])
+            (window,) = monitor.finish()
+            assert [window.id.tolist(), window.score.tolist()] == [[1, 2], [9.0, -np.inf]]
+            assert monitor.dropped.total == 0
+
+
+def test_a_live_board_a_null_takes_a_key_off_and_a_value_puts_it_back():
+    monitor = TotalsMonitor(TopKTotals(3, "last", all_time(every=10)))
+    board = list(monitor.push([7, 8, 7], [5.0, 3.0, 4.0], times=[1, 2, 3], watermark=10))
+    board += monitor.push(pa.array([7]), pa.array([None], pa.float64()), times=[12], watermark=20)
+    monitor = TotalsMonitor.restore(monitor.snapshot())
+    board += monitor.push([9], [1.0], times=[25], watermark=30)
+    board += monitor.push([7], [2.0], times=[31], watermark=40)
+    ranked = [list(zip(w.id.tolist(), w.score.tolist(), strict=True)) for w in board]
+    assert ranked == [
+        [(7, 4.0), (8, 3.0)], [(8, 3.0)], [(8, 3.0), (9, 1.0)], [(8, 3.0), (7, 2.0), (9, 1.0)]
+    ]  # fmt: skip
+
+
+def test_equal_ends_rank_by_the_newest_row_also_of_first_values():
+    monitor = TotalsMonitor(TopKTotals(3, "first", last(time=10)))
+    monitor.push([1, 2, 3, 1, 2], [5.0, 5.0, 5.0, NAN, 0.0], times=[0, 1, 2, 9, 8])
+    (window,) = monitor.finish()
+    assert [window.id.tolist(), window.time.tolist()] == [[1, 2, 3], [9, 8, 2]]
 
 
 def test_late_rows_and_missing_times_are_left_out_and_counted():
@@ -342,13 +413,17 @@ def in_parts(chance, keys, values, times, by, slide):
     """The rows of each pane, added up by key, as rows that stand for several."""
     panes = {}
     for key, value, time in zip(keys, values, times, strict=True):
-        if value == value:
+        if by in ENDS or value == value:
             panes.setdefault((time // slide, key), []).append((value, time))
     parts = []
     for (_, key), rows in panes.items():
         added, newest = [value for value, _ in rows], max(time for _, time in rows)
         if by in ("max", "min"):
             parts.append((key, {"max": max, "min": min}[by](added), len(added), newest))
+            continue
+        if by in ENDS:  # a part has the time of its newest row, so there is one part of a pane
+            value = end_value(by, [(time, value) for value, time in rows])
+            parts.append((key, NAN if value is None else value, len(added), newest))
             continue
         parts.append((key, added[0], len(added), newest))  # one row counts for all,
         parts += [(key, value, 0, newest) for value in added[1:]]  # the others are parts of the sum

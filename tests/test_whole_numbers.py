@@ -16,7 +16,7 @@ from skyband.engine.whole_numbers import LARGEST, codes_of, numbers_of
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
-from skyband.totals.query import BYS
+from skyband.totals.query import BYS, PICKED
 from tests.oracle import changes, count_windows, time_windows
 from tests.oracle_totals import count_totals, time_totals
 from tests.streams import answers, batches, reports, same
@@ -170,7 +170,7 @@ def test_decimals_that_float64_does_not_tell_apart_are_refused():
         monitor.push(pa.array([Decimal("100000000000000.1")], pa.decimal128(18, 1)))
 
 
-@pytest.mark.parametrize("by", ["max", "min"])
+@pytest.mark.parametrize("by", PICKED)
 def test_the_ends_of_64_bits_are_largest_and_least(by):
     monitor = TotalsMonitor(TopKTotals(3, by, last(count=3), numbers="int64"))
     (window,) = monitor.push(np.array([1, 2, 3]), np.array([ENDS[0], ENDS[1], 5]))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skyband.incomplete.query import TopKIncomplete
     from skyband.topk.monitor import Monitor
     from skyband.totals.monitor import TotalsMonitor
-    from skyband.totals.query import TopKTotals
+    from skyband.totals.query import TopKTotals, Total
     from skyband.workload.monitor import WorkloadMonitor
     from skyband.workload.queries import Workload
     from skyband.workload.results import RankedByQuery
@@ -53,6 +53,7 @@ __all__ = [
     "TopKDominating",
     "TopKIncomplete",
     "TopKTotals",
+    "Total",
     "TotalsMonitor",
     "Workload",
     "WorkloadMonitor",
@@ -71,6 +72,7 @@ _LATER = {
     "TopKDominating": "skyband.dominating.query",
     "TopKIncomplete": "skyband.incomplete.query",
     "TopKTotals": "skyband.totals.query",
+    "Total": "skyband.totals.query",
     "TotalsMonitor": "skyband.totals.monitor",
     "Workload": "skyband.workload.queries",
     "WorkloadMonitor": "skyband.workload.monitor",

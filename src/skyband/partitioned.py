@@ -84,6 +84,7 @@ class Partitioned:
         self._algorithm = algorithm
         self._kind = monitor
         self._counted = isinstance(query.window, CountWindow)
+        self._drops_unranked = not getattr(query, "takes_nulls", False)
         self._left_out = Dropped()  # on earlier lines, and before any line
         self._line = _Line(query, algorithm, monitor)
         self._last: tuple[int, int] | None = None  # key and place of the newest row
@@ -124,7 +125,7 @@ class Partitioned:
                 there = np.flatnonzero(~missing)
                 key, number, place = key[there], number[there], place[there]
                 scores = scores.take(there)
-        if self._line.stretches.endless:
+        if self._line.stretches.endless and self._drops_unranked:
             there = self._ranked(scores)
             key, number, place = key[there], number[there], place[there]
             scores = scores.take(there)

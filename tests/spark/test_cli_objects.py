@@ -13,6 +13,12 @@ pytestmark = pytest.mark.spark
 SEEN = ["--id", "plate", "--stream", "camera", "--value", "speed", "--bounds", "0:9"]
 
 
+ALSO = [
+    *("--also", "orders=count(*)", "--also", "seen=count(speed)", "--also", "ticks=sum(tick)"),
+    *("--also", "mean=avg(speed)", "--also", "newest=last(tick)"),
+]
+
+
 @pytest.fixture
 def run(spark, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
@@ -78,8 +84,15 @@ def test_both_engines_rank_the_same_objects(run, cars, options):
         ["--time", "ts", "--window", "30 s", "--slide", "10 s", "--k", 3, "--by", "count(*)"],
         ["--last", 20, "--slide", 5, "--k", 3, "--partition-by", "road", "--by", "max(speed)"],
         ["--last", 40, "--slide", 10, "--emit", "changes", "--k", 3, "--by", "sum(speed / 3)"],
+        ["--last", 50, "--slide", 15, "--by", "last(speed)", *ALSO],
+        ["--time", "ts", "--window", "30 s", "--slide", "10 s", "--by", "first(tick)", *ALSO],
+        ["--last", 20, "--slide", 5, "--partition-by", "road", "--by", "sum(tick)", *ALSO],
+        ["--time", "tick", "--all-time", "--every", 20, "--by", "last(speed)", *ALSO],
     ],
-    ids=["counts", "ticks", "times", "keys", "changes"],
+    ids=[
+        *("counts", "ticks", "times", "keys", "changes"),
+        *("last", "first", "also by keys", "board"),
+    ],
 )
 def test_both_engines_rank_the_same_totals(run, cars, options):
     arguments = ["totals", cars, "--key", "plate", "--key", "camera", *options, "--format", "csv"]

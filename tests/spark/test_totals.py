@@ -19,7 +19,7 @@ from skyband import TopKTotals, TotalsMonitor, last
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, top_k
 from skyband.spark.columns import SCORE
-from skyband.spark.families.totals.plan import aggregate_of
+from skyband.spark.families.totals.aggregates import aggregate_of
 from skyband.spark.families.totals.sums import (
     BUCKET,
     ExactParts,

@@ -71,6 +71,9 @@ def test_a_job_names_its_key(tmp_path: Path) -> None:
         ({"k": 200_000}, "query.k is 200,000"),
         ({"emit": "some"}, "query.emit is 'some'; expected all or changes"),
         ({"keep": "price"}, "query.keep is not known"),
+        ({"also": {"n": "price"}}, "also 'n' is 'price' with key="),
+        ({"also": {"n": "sum(now())"}}, "uses 'now'"),
+        ({"also": {"rank": "count(*)"}}, "also has a column called 'rank'"),
     ],
 )
 def test_what_is_wrong_is_reported_before_spark_starts(
@@ -102,6 +105,24 @@ def test_a_job_is_explained_and_runs(spark: SparkSession, tmp_path: Path, run: R
             end -= 10 * SECOND
     leaders = spark.read.parquet(str(tmp_path / "out")).collect()
     assert {(samples.position(r.window.end), r.sector): r.score for r in leaders} == counts
+
+
+@pytest.mark.spark
+def test_a_job_carries_totals_beside_the_last_value(
+    spark: SparkSession, tmp_path: Path, run: Runner
+) -> None:
+    samples.write(tmp_path / "rows", samples.split(samples.rows(6, 120), 2, 6))
+    query = {"by": "last(price)", "also": {"orders": "count(*)", "spent": "sum(price)"}}
+    explained = run("explain", str(job(tmp_path, query, drain=True)))
+    assert explained.code == 0, explained.err
+    assert "orders: count(*), rows, counted" in explained.out
+    assert "each sector whose last price is NULL or NaN" in explained.out
+    ran = run("run", str(job(tmp_path, query, drain=True)))
+    assert ran.code == 0, ran.err
+    result = spark.read.parquet(str(tmp_path / "out"))
+    assert result.columns[-3:] == ["sector", "orders", "spent"]
+    batch = top_k(spark.read.parquet(str(tmp_path / "rows")), **{**QUERY, **query})
+    assert sorted(map(str, result.collect())) == sorted(map(str, batch.collect()))
 
 
 @pytest.mark.spark

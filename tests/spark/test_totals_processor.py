@@ -18,7 +18,7 @@ from skyband.errors import DataError, SnapshotError
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import POSITION, SCORE
 from skyband.spark.families.totals import state
-from skyband.spark.families.totals.blocks import PaneAdder
+from skyband.spark.families.totals.blocks import PaneAdder, also_column
 from skyband.spark.families.totals.state import TotalsSpec
 from skyband.spark.families.totals.sums import (
     EXACT,
@@ -33,7 +33,7 @@ from skyband.spark.state.row_blocks import arrow_bytes
 from skyband.spark.state.shards import best, changed
 from skyband.totals.query import BYS, TopKTotals
 from tests.oracle import changes, ranks
-from tests.oracle_totals import total, totals_in
+from tests.oracle_totals import shown, total, totals_in
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import (
     Aggregation,
@@ -42,6 +42,7 @@ from tests.spark.fake_stream import (
     play_batches,
     report,
 )
+from tests.test_totals_also import carried
 
 SHARDS = 2
 ACCUMULATOR = {
@@ -50,6 +51,8 @@ ACCUMULATOR = {
     "max": "extremes",
     "min": "extremes",
     "count": "rows",
+    "first": "ends",
+    "last": "ends",
 }
 TEXTS = [None, "a", "b", "é", "z", "Z", "", "aa"]
 
@@ -64,19 +67,29 @@ def place_of(key):
     return tuple((part is not None, part) for part in key)
 
 
-def spec_of(s, by, whole, shards):
+def spec_of(s, by, whole, shards, also=()):
     types = (LongType(),) if whole else (IntegerType(), StringType())
+    emit = "changes" if s.changes and shards == 1 else "all"
     return TotalsSpec(
         ("shard",),
         s.axis,
         s.grid,
-        TopKTotals(s.k, by, s.window, "changes" if s.changes and shards == 1 else "all"),
+        TopKTotals(s.k, by, s.window, emit, also={kind: kind for kind in also}),
         PartialSums(ACCUMULATOR[by], by, types),
         DoubleType(),
         shards > 1,
         "test",
         s.changes and shards > 1,
+        tuple(PartialSums(ACCUMULATOR[kind], kind, types) for kind in also),
+        (DoubleType(),) * len(also),
     )
+
+
+def other_value(value, id, number):
+    """What a row has in a total that is carried: as often NULL as not where others are."""
+    if (id + number) % 4 == 0 or not ranks(value):
+        return None if (id + number) % 2 else float(id % 5)
+    return value * (number + 1)
 
 
 class BlockAggregation(Aggregation):
@@ -85,9 +98,10 @@ class BlockAggregation(Aggregation):
     def __init__(self, stream, spec, whole):
         super().__init__(stream)
         self.spec, self.whole = spec, whole
-        self.adder = PaneAdder(("shard",), spec.sums, spec.grid)
+        self.adder = PaneAdder(("shard",), spec.sums, spec.grid, spec.also)
         key = [spec.sums.arrow.field(name) for name in spec.sums.key]
         values = [(POSITION, pa.int64()), (SCORE, pa.float64())]
+        values += [(also_column(at), pa.float64()) for at in range(len(spec.also))]
         self.schema = pa.schema([("shard", pa.int32()), *key, *values])
         self.choice = random.Random(stream.seed)
 
@@ -111,7 +125,8 @@ class BlockAggregation(Aggregation):
         for value, at, id in rows:
             key = key_of(id, self.whole)
             home = crc32(str(key).encode()) % SHARDS if self.spec.merged else 0
-            records.append((home, *key, at, value if ranks(value) else None))
+            also = [other_value(value, id, i) for i in range(len(self.spec.also))]
+            records.append((home, *key, at, value if ranks(value) else None, *also))
         columns = list(zip(*records, strict=True)) or [[] for _ in self.schema]
         arrays = [pa.array(c, type) for type, c in zip(self.schema.types, columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -124,7 +139,7 @@ def expected_answers(s, admitted, by, whole, until, before):
     key_numbers = [number[key_of(row[3], whole)] for row in admitted]
     values = [math.nan if row[1] is None else row[1] for row in admitted]
     times, ids = [row[2] for row in admitted], [row[3] for row in admitted]
-    windows = s.windows(values, times, ids, until, before)
+    windows = s.windows(shown(values, by), times, ids, until, before)
     return totals_in(windows, key_numbers, values, times, by, s.k), keys
 
 
@@ -197,6 +212,58 @@ def test_shards_answer_any_stream_exactly(by, kind, monkeypatch):
             if answer.rows
         ]
         assert results == expected_results, f"any_stream({seed})"
+
+
+@pytest.mark.parametrize("by", ["sum", "last"])
+@pytest.mark.parametrize("kind", ["time", "cumulative", "all_time"])
+def test_shards_carry_totals_of_any_stream_exactly(by, kind, monkeypatch):
+    also = ("count", "sum", "mean", "min", "first", "last")
+    for seed in range(60):
+        s = any_stream(seed)
+        if s.counted or s.changes:
+            continue
+        if kind != "time":
+            s = of_window_kind(s, kind)
+            monkeypatch.setattr(state, "_MANY_PANES", seed % 3 + 1)
+        chance = random.Random(seed)
+        whole, shards = seed % 3 == 0, 1 if kind == "all_time" else SHARDS
+        spec = spec_of(s, by, whole, shards, also)
+        aggregation, answers = BlockAggregation(s, spec, whole), []
+        workers = [EngineCache(), EngineCache(1 << 15)]
+
+        def new_processor(workers=workers, chance=chance, spec=spec):
+            monkeypatch.setattr(state, "_engines", chance.choice(workers))
+            return WindowProcessor(spec, 1)
+
+        def gathered(new, answers=answers, spec=spec):
+            windows = defaultdict(list)
+            for row in new:
+                windows[row["window"]].append(row[2:])
+            for window, rows in sorted(windows.items()):
+                columns = [list(column) for column in zip(*rows, strict=True)]
+                answer = best(spec.query.k, columns) if spec.merged else rows[0]
+                answers.append((window, *answer))
+
+        marks = play_batches(s, aggregation, new_processor, spec.output, gathered)
+        expected, keys = expected_answers(s, aggregation.admitted, by, whole, *marks)
+        results = [
+            (s.offset + window * s.slide, scores, list(zip(*columns, strict=True)))
+            for window, _, scores, *columns in answers
+        ]
+        wanted = []
+        for answer in expected:
+            inside = [r for r in aggregation.admitted if answer.start <= r[2] < answer.end]
+            rows = []
+            for _, at in answer.rows:
+                mine = [r for r in inside if key_of(r[3], whole) == keys[at]]
+                columns = (
+                    carried([(r[2], other_value(r[1], r[3], i)) for r in mine], kind_of_total)
+                    for i, kind_of_total in enumerate(also)
+                )
+                rows.append((*keys[at], *columns))
+            if rows:
+                wanted.append((answer.end, [score for score, _ in answer.rows], rows))
+        assert results == wanted, f"any_stream({seed})"
 
 
 def test_state_of_another_release_is_refused():

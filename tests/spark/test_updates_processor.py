@@ -221,6 +221,6 @@ def test_rows_of_a_task_are_reduced_to_the_best():
             same = [row for row in rows if all(row[name] == block[name] for name in ("key", PANE))]
             assert block["newest"] == max(row[POSITION] for row in same)
             best_by_score = blocks.read(block["block"] or b"")
-            for (score, *_), best in zip(orders, best_by_score, strict=True):
+            for (score, *_), best_rows in zip(orders, best_by_score, strict=True):
                 expected = sorted(places(same, score), reverse=True)[:2]
-                assert places(best.to_pylist(), score) == expected
+                assert places(best_rows.to_pylist(), score) == expected

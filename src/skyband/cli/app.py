@@ -9,6 +9,7 @@ import typer
 from skyband.cli.arguments import (
     Algorithm,
     AllTime,
+    Also,
     Bounds,
     By,
     Combine,
@@ -176,6 +177,7 @@ def totals(
     file: File,
     key: Key,
     by: Total,
+    also: Also = None,
     k: K = "10",
     last: Last = None,
     time: Time = None,
@@ -308,6 +310,7 @@ def explain(
         list[str] | None,
         of_query("--key", "COLUMN", "Of what totals are taken, instead of a score of each row."),
     ] = None,
+    also: Also = None,
     queries: Annotated[
         str | None,
         of_query(

@@ -211,7 +211,17 @@ Total = Annotated[
     of_query(
         "--by",
         "TOTAL",
-        "sum, count, max, min or mean of a SQL expression, such as 'sum(bytes)'; 'count(*)'.",
+        "sum, count, max, min, mean, first or last of a SQL expression, such as 'sum(bytes)'; "
+        "'count(*)'.",
+    ),
+]
+Also = Annotated[
+    list[str] | None,
+    of_query(
+        "--also",
+        "NAME=TOTAL",
+        "A further total of each ranked key, such as 'orders=count(*)', in a column of that name; "
+        "may be repeated.",
     ),
 ]
 Option = Annotated[

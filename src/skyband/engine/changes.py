@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.snapshot import Saved
-from skyband.order import Floats, Ints, shared_ranks
+from skyband.order import Ints, Scores, shared_ranks
 from skyband.query import RankBy
 
-Columns = tuple[Floats, Ints, Ints, Ints]
-"""Score, the number that an object is known by, its place in the stream, its id."""
+Columns = tuple[NDArray[Any], ...]
+"""Score, the number that an object is known by, its place in the stream, its id; what is carried
+beside them."""
 
 _NAMES = ("score", "seq", "place", "id")
 
@@ -33,6 +34,7 @@ class Changes:
 
     ``by_place`` breaks ties between equal scores by place before number, where numbers name
     objects and say nothing of their age. ``rank_by`` and ``oldest_first`` are as the query says.
+    Objects carry ``carried`` further columns.
 
     Complexity: O(k log k) per window.
     """
@@ -42,12 +44,14 @@ class Changes:
         by_place: bool = False,
         rank_by: RankBy = "row_number",
         oldest_first: bool = False,
+        carried: int = 0,
     ) -> None:
         self._by_place = by_place
         self._rank_by = rank_by
         self._oldest_first = oldest_first
         none = np.empty(0, np.int64)
-        self._nothing: Columns = (np.empty(0), none, none, none)
+        self._nothing: Columns = (np.empty(0), none, none, none, *([np.empty(0)] * carried))
+        self._names = (*_NAMES, *(f"carried{at}" for at in range(carried)))
         self.reported: dict[int, Columns] = {}
 
     def forget(self, query: int) -> None:
@@ -59,21 +63,20 @@ class Changes:
         return {}, {
             f"{query}.{name}": column
             for query, columns in sorted(self.reported.items())
-            for name, column in zip(_NAMES, columns, strict=True)
+            for name, column in zip(self._names, columns, strict=True)
         }
 
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         """Take back what :meth:`saved` gave."""
         del header
         for query in sorted({int(name.split(".")[0]) for name in arrays}):
-            score, seq, place, ids = (arrays[f"{query}.{name}"] for name in _NAMES)
-            self.reported[query] = (score, seq, place, ids)
+            self.reported[query] = tuple(arrays[f"{query}.{name}"] for name in self._names)
 
     def compare(self, query: int, now: Columns) -> tuple[Columns, Ints, Ints]:
         """Rows to report, their ranks (0: left) and previous ranks (0: entered)."""
         before = self.reported.get(query, self._nothing)
         if len(now[0]):
-            self.reported[query] = (now[0].copy(), now[1].copy(), now[2].copy(), now[3].copy())
+            self.reported[query] = tuple(column.copy() for column in now)
         else:
             self.forget(query)
         _, stayed_now, stayed_before = np.intersect1d(
@@ -95,10 +98,9 @@ class Changes:
         if self._oldest_first:
             ties = (columns[1],)
         order = np.lexsort((*ties, -columns[0]))
-        score, seq, place, ids = (column[order] for column in columns)
-        return (score, seq, place, ids), ranks[order], previous_ranks[order]
+        return tuple(column[order] for column in columns), ranks[order], previous_ranks[order]
 
-    def _ranks(self, score: Floats) -> Ints:
+    def _ranks(self, score: Scores) -> Ints:
         """The ranks of a whole ranking, best first."""
         if self._rank_by == "row_number":
             return np.arange(1, len(score) + 1, dtype=np.int64)
@@ -109,13 +111,12 @@ class Changes:
         none = np.empty(0, np.int64)
         parts, ranks, previous = [self._nothing], [none], [none]
         for query, (low, high) in zip(queries, pairwise(offsets.tolist()), strict=True):
-            score, seq, place, ids = columns
-            now = (score[low:high], seq[low:high], place[low:high], ids[low:high])
+            now = tuple(column[low:high] for column in columns)
             rows, rank, previous_rank = self.compare(query, now)
             parts.append(rows)
             ranks.append(rank)
             previous.append(previous_rank)
-        joined: Any = tuple(map(np.concatenate, zip(*parts, strict=True)))
+        joined = tuple(map(np.concatenate, zip(*parts, strict=True)))
         return Changed(
             np.cumsum([len(rank) for rank in ranks]),
             joined,

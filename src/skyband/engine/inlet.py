@@ -38,6 +38,8 @@ class Inlet:
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
         self.waiting = Waiting(window.panes, pruned_to, ties)
+        self.counts_unranked = True  # rows with a NULL or NaN score; else they are like others
+        self.drops_unranked = True  # or the family needs them for something else
 
     def begin_at(self, arrived: int) -> None:
         """Begin as if so many rows had arrived."""
@@ -101,7 +103,7 @@ class Inlet:
         ranked = in_time
         if len(nulls) == 1:
             unranked = self.count_unranked(rows.score, nulls[0], in_time)
-            if unranked is not None:
+            if unranked is not None and self.drops_unranked:
                 ranked = ~unranked if in_time is None else in_time & ~unranked
         else:
             for column, null in zip(rows.columns, nulls, strict=True):
@@ -117,7 +119,8 @@ class Inlet:
         self, score: Floats, null: Bools | None, among: Bools | None = None
     ) -> Bools | None:
         """Where scores are NULL or NaN (None: nowhere), counted by reason within ``among``."""
-        if not len(score) or not np.isnan(score.max()):  # a maximum tells of any NaN
+        # a maximum tells of any NaN
+        if not self.counts_unranked or not len(score) or not np.isnan(score.max()):
             return None
         unranked = np.isnan(score)
         counted = unranked if among is None else unranked & among

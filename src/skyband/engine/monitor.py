@@ -86,7 +86,8 @@ class BaseMonitor(ABC, Generic[Q]):
 
     def _new_changes(self) -> Changes:
         """What compares rankings, where the engine does."""
-        return Changes(by_place=self._changes_by == "id")
+        carried = len(getattr(self.query, "also", ()))
+        return Changes(by_place=self._changes_by == "id", carried=carried)
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
@@ -287,9 +288,13 @@ class BaseMonitor(ABC, Generic[Q]):
         if not len(steps.window):
             return self._nothing()
         ahead._algorithm, ahead._ids = self._algorithm.fork(), copy.copy(self._ids)
+        ahead._fork_family_state()
         ranked = ahead._answered(rows, steps)
         # in a step that is not answered a pane may stay open: so all are, and one is taken
         return ranked.only(steps.window == steps.window.max()) if current else ranked
+
+    def _fork_family_state(self) -> None:
+        """Replace by copies what the family's monitor keeps besides: this one runs ahead."""
 
     def pass_over(self, until: int) -> None:
         """Answer no window that ends at or before a time: who asked has its answer already.
@@ -377,10 +382,10 @@ class BaseMonitor(ABC, Generic[Q]):
             return ranked
         number = seq if self._changes_by == "row" else ranked.id
         place = seq if ranked.time is None else ranked.time
-        changed = self._changes.of_windows(
-            [0] * len(ranked), ranked.offsets, (ranked.score, number, place, ranked.id)
-        )
-        score, _, at, ids = changed.columns
+        also = ranked.also or {}
+        columns = (ranked.score, number, place, ranked.id, *also.values())
+        changed = self._changes.of_windows([0] * len(ranked), ranked.offsets, columns)
+        score, _, at, ids, *carried = changed.columns
         return replace(
             ranked,
             offsets=changed.offsets,
@@ -389,13 +394,14 @@ class BaseMonitor(ABC, Generic[Q]):
             time=None if ranked.time is None else at,
             ranks=changed.ranks,
             previous_rank=changed.previous,
+            also=dict(zip(also, carried, strict=True)) if also else None,
         )
 
     def kept(self) -> Ints:
         """Arrival numbers of the rows by which objects may still be reported, ascending."""
         parts = [self._algorithm.kept(), self._algorithm.reported()]
         if self._changes is not None and self._changes_by == "row":
-            parts += [numbers for _, numbers, _, _ in self._changes.reported.values()]
+            parts += [columns[1] for columns in self._changes.reported.values()]
         present = [numbers for numbers in parts if len(numbers)]
         return np.unique(np.concatenate(present)) if len(present) > 1 else parts[0]
 
@@ -414,7 +420,7 @@ class BaseMonitor(ABC, Generic[Q]):
         assert waiting.time is not None
         ids, times = [known_ids, waiting.id], [known_times, waiting.time]
         if self._changes is not None:
-            for _, _, place, reported in self._changes.reported.values():
+            for _, _, place, reported, *_ in self._changes.reported.values():
                 ids.append(reported)
                 times.append(place)
         return np.concatenate(ids), np.concatenate(times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +43,7 @@ class RankedWindow:
     accuracy: float = 1.0
     final: bool = True
     revision: int = 0
+    also: Mapping[str, Scores] | None = None
 
     def __len__(self) -> int:
         return len(self.score)
@@ -69,6 +70,7 @@ class Ranked:
     answer is exact and which share of it is expected to be right. ``score`` holds whole numbers
     if the query ranks such. ``final`` and ``revision``, where a query reports updates, say per
     window whether its ranking can still change, and which report this is: larger is later.
+    ``also`` holds, by name, what a query carries beside the score.
     """
 
     window_start: Ints
@@ -84,6 +86,7 @@ class Ranked:
     accuracy: Floats | None = None
     final: Bools | None = None
     revision: Ints | None = None
+    also: Mapping[str, Scores] | None = None
 
     @classmethod
     def empty(cls, window: Window, changes: bool) -> Ranked:
@@ -113,6 +116,7 @@ class Ranked:
                 1.0 if self.accuracy is None else float(self.accuracy[i]),
                 True if self.final is None else bool(self.final[i]),
                 0 if self.revision is None else int(self.revision[i]),
+                None if self.also is None else {n: c[rows] for n, c in self.also.items()},
             )
 
     @property
@@ -142,12 +146,14 @@ class Ranked:
         """Some of the windows, by a mask."""
         counts = np.diff(self.offsets)
         rows: Bools = np.repeat(which, counts)
-        columns = {
+        columns: dict[str, Any] = {
             name: column[mask]
             for names, mask in ((_OF_ROWS, rows), (_OF_WINDOWS, which))
             for name in names
             if (column := getattr(self, name)) is not None
         }
+        if self.also is not None:
+            columns["also"] = {name: column[rows] for name, column in self.also.items()}
         return replace(self, offsets=np.append(0, np.cumsum(counts[which])), **columns)
 
     def followed_by(self, others: Ranked) -> Ranked:
@@ -157,6 +163,11 @@ class Ranked:
             for name in (*_OF_ROWS, *_OF_WINDOWS)
             if (column := getattr(self, name)) is not None
         }
+        if self.also is not None:
+            also = others.also or {}
+            columns["also"] = {
+                name: _concatenated(column, also[name]) for name, column in self.also.items()
+            }
         offsets = np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]])
         return replace(self, offsets=offsets, **columns)
 
@@ -188,7 +199,17 @@ class Ranked:
             columns["revision"] = pa.array(self._per_row(self.revision))
         if self.final is not None:
             columns["final"] = pa.array(np.repeat(self.final, np.diff(self.offsets)))
+        for name, column in (self.also or {}).items():
+            columns[name] = pa.array(column, from_pandas=True)  # NaN is NULL
         return pa.table(columns)
+
+
+def _concatenated(column: Scores, other: Scores) -> Scores:
+    """Two columns as one; whole numbers may be masked."""
+    if np.ma.isMaskedArray(column) or np.ma.isMaskedArray(other):
+        both: Scores = np.ma.concatenate([column, other])  # type: ignore[no-untyped-call]
+        return both
+    return np.concatenate([column, other])
 
 
 def decoded(ranked: Ranked) -> Ranked:

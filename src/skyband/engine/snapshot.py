@@ -30,6 +30,7 @@ _UNSPOKEN = {
     "ties": "newest",
     "rank_by": "row_number",
     "open_windows": "all",
+    "also": {},
 }
 """What snapshots of earlier versions do not say."""
 

@@ -23,10 +23,13 @@ class _Reported(NamedTuple):
     offsets: Ints
     score: Scores
     id: Ints
+    carried: Ints  # bits of what is carried beside the score, a row for each column
 
 
 _NONE: Ints = np.empty(0, np.int64)
-_NOTHING = _Reported(_NONE, _NONE, np.zeros(1, np.int64), np.empty(0), _NONE)
+_NOTHING = _Reported(
+    _NONE, _NONE, np.zeros(1, np.int64), np.empty(0), _NONE, np.empty((0, 0), np.int64)
+)
 
 
 class Updates:
@@ -50,7 +53,8 @@ class Updates:
         A window that has never ranked anything is not reported.
         """
         number = np.zeros(len(ranked), np.int64) if query is None else query
-        now = _Reported(number, ranked.window_end, ranked.offsets, ranked.score, ranked.id)
+        columns = (ranked.score, ranked.id, _carried_bits(ranked))
+        now = _Reported(number, ranked.window_end, ranked.offsets, *columns)
         before, self._reported = self._reported, now
         sizes, sizes_before = np.diff(now.offsets), np.diff(before.offsets)
         if not len(before.end):
@@ -62,6 +66,8 @@ class Updates:
         rows_before = rows + np.repeat(before.offsets[at] - now.offsets[:-1], sizes)[rows]
         differs = now.score[rows] != before.score[rows_before]
         differs |= now.id[rows] != before.id[rows_before]
+        for carried, carried_before in zip(now.carried, before.carried, strict=True):
+            differs |= carried[rows] != carried_before[rows_before]
         window = np.repeat(np.arange(len(ranked)), sizes)[rows]
         unlike = ~same_size
         unlike[window[differs]] = True
@@ -91,6 +97,7 @@ class Updates:
             np.append(0, np.cumsum(sizes[stays])),
             before.score[rows],
             before.id[rows],
+            before.carried[:, rows],
         )
 
     def saved(self) -> Saved:
@@ -102,6 +109,17 @@ class Updates:
         """Take back what :meth:`saved` gave."""
         self.revision, self.newest = header["revision"], header["newest"]
         self._reported = _Reported(**arrays)
+
+
+def _carried_bits(ranked: Ranked) -> Ints:
+    """What is carried beside the score as whole numbers that are equal where it is."""
+    bits = [
+        np.ma.filled(column, np.iinfo(np.int64).min)
+        if column.dtype == np.int64
+        else column.astype(np.float64).view(np.int64)
+        for column in (ranked.also or {}).values()
+    ]
+    return np.array(bits, np.int64).reshape(len(bits), ranked.rows)
 
 
 def _places(now: _Reported, before: _Reported) -> tuple[Ints, Bools]:

@@ -49,15 +49,18 @@ def top_k(
     drain: str | None = None,
     shards: int | None = None,
     rank_by: str = "row_number",
+    also: Mapping[str, str | Column] | None = None,
 ) -> DataFrame:
     """The ``k`` best rows of each sliding window, on streaming and batch DataFrames alike.
 
     With ``key``, the ``k`` keys whose rows add up to the most: their largest sum, count, maximum,
-    minimum or mean, as ``by`` says. Totals are exact, whatever the order of rows.
+    minimum or mean, or their first or last value, as ``by`` says. Totals are exact, whatever the
+    order of rows. A key whose first (last) value is NULL is not ranked.
 
     Parameters
       ``by``               the score: a Column or SQL text; higher is better. With ``key``, an
-                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min or avg
+                           aggregate: ``F.sum("bytes")``, ``"count(*)"``, max, min, avg, first
+                           or last
       ``window, slide``    durations (with ``time``), or numbers of rows; or ``window`` alone, as
                            :func:`skyband.last` says it: ``last(time=100, slide=10)`` is in the
                            unit of a ``time`` of whole numbers, and so are its ``offset`` and
@@ -95,11 +98,13 @@ def top_k(
       ``drain``            a directory in which :func:`drain` ends the stream
       ``shards``           with ``key``: how many tasks share the keys of a ranking (as many as
                            shuffle partitions, 16 at most; 1 with ``partition_by``)
+      ``also``             with ``key``: further aggregates of each ranked key in the same window,
+                           by the names of their columns: ``{"orders": "count(*)"}``
 
     Returns ``window`` (start, end), the partition columns, ``rank`` (1..k), ``score``, with
-    changes ``change`` and ``previous_rank``, then the kept columns, or the key. With updates there
-    are ``revision`` and ``final``: of a window and key the rows of the largest revision are its
-    ranking, and ``final`` ones those that "all" gives.
+    changes ``change`` and ``previous_rank``, then the kept columns, or the key and what it has
+    ``also``. With updates there are ``revision`` and ``final``: of a window and key the rows of the
+    largest revision are its ranking, and ``final`` ones those that "all" gives.
 
     Raises QueryError and DataError before any row is read.
 
@@ -113,6 +118,7 @@ def top_k(
     given = dict(locals())
     from skyband.spark.families import top_k as rows
     from skyband.spark.families.totals import plan as totals
+    from skyband.spark.families.totals.aggregates import words_of
     from skyband.totals.aggregate import refuse_aggregate
 
     del given["df"]
@@ -130,10 +136,16 @@ def top_k(
                 "leave ties out",
             )
         return ask(df, totals.FAMILY, totals.TotalsOptions(**given))
-    refuse_aggregate(by if isinstance(by, str) else totals.words_of(by))
+    refuse_aggregate(by if isinstance(by, str) else words_of(by))
     if shards is not None:
         raise QueryError(f"shards is {shards!r} without key=", "no shards", "leave shards out")
-    del given["key"], given["shards"]
+    if also is not None:
+        raise QueryError(
+            f"also is {also!r} without key=",
+            "aggregates of keys; rows carry columns with keep=",
+            "write key='client', or leave also out",
+        )
+    del given["key"], given["shards"], given["also"]
     return ask(df, rows.FAMILY, rows.TopKOptions(**given))
 
 

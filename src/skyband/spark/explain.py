@@ -59,7 +59,7 @@ def explain_lines(plan: Plan) -> Lines:
             ("answers", _when(plan)),
             ("set aside", f"rows without {position}{ahead}: never ranked, counted"),
         ]
-    lines.append(("not ranked", f"rows whose {plan.missing} is NULL or NaN: counted"))
+    lines.append(("not ranked", plan.not_ranked))
     if base.deduplicate_by:
         lines.append(("once", f"rows that repeat {', '.join(base.deduplicate_by)} count once"))
     return lines

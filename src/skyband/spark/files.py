@@ -147,6 +147,11 @@ class FileRanking:
         return "double"
 
     @property
+    def also(self) -> dict[str, str]:
+        """What answers carry besides scores: ``also_0`` and so on, and their types."""
+        return {}
+
+    @property
     def sharded(self) -> bool:
         """Whether :meth:`best` ranks such rows, where their places can be a time or sequence."""
         return False
@@ -169,7 +174,7 @@ class FileRanking:
 
         return Monitor
 
-    def pushed(self, columns: list[np.ndarray]) -> np.ndarray:
+    def pushed(self, columns: list[np.ndarray]) -> Any:
         """What the monitor takes for scores, of the columns that are ranked by."""
         return columns[0]
 
@@ -215,6 +220,7 @@ def rank_staged(
         return _read_ranks(out, ranking)
     ranks = _RANKS if ranking.changes or ranking.shares_ranks else ""
     answers = _WINDOWS.format(ranking.score_type) + ranks + (_PREVIOUS if ranking.changes else "")
+    answers += "".join(f", {name} array<{type}>" for name, type in ranking.also.items())
     doubles = [name for name in ranking.numbers if name not in ranking.whole]
     (
         rows.withColumns({name: F.col(name).cast("double") for name in doubles})
@@ -223,7 +229,7 @@ def rank_staged(
         .mapInArrow(ranking.answer, answers)
         .write.parquet(_uri(out))
     )
-    return _read_windows(out)
+    return _read_windows(out, ranking)
 
 
 def best_of_panes(rows: DataFrame, pane: Column, k: int, oldest_first: bool = False) -> DataFrame:
@@ -270,7 +276,7 @@ def _by_shards(rows: DataFrame, ranking: FileRanking) -> DataFrame:
             skew=None,
         )
         end = F.unix_micros("window.end")
-    return best.select(end.alias("end"), "rank", "score", ranking.ids)
+    return best.select(end.alias("end"), "rank", "score", ranking.ids, *ranking.also)
 
 
 def _are_moments(rows: DataFrame) -> bool:
@@ -298,13 +304,32 @@ def windows(key: Ints, ranked: Ranked) -> pa.RecordBatch:
         name: pa.ListArray.from_arrays(offsets, pa.array(values))
         for name, values in columns.items()
     }
+    for at, values in enumerate((ranked.also or {}).values()):
+        numbers = pa.array(values, from_pandas=True)  # NaN is NULL
+        lists[f"also_{at}"] = pa.ListArray.from_arrays(offsets, numbers)
     bounds = {"key": key, "start": ranked.window_start, "end": ranked.window_end}
     return pa.RecordBatch.from_pydict(
         {name: pa.array(values) for name, values in bounds.items()} | lists
     )
 
 
-def _read_windows(directory: Path) -> Iterator[tuple[Ints, Ranked]]:
+def _nullable_array(column: pa.Array) -> Any:
+    """A column of numbers with NULL as NaN; whole numbers are masked there."""
+    if not column.null_count:
+        return np.array(np.from_dlpack(column))
+    null = np.asarray(column.is_null().to_numpy(zero_copy_only=False), np.bool_)
+    values = np.array(np.from_dlpack(column.fill_null(0)))
+    return (
+        np.where(null, np.nan, values) if values.dtype == float else np.ma.array(values, mask=null)
+    )
+
+
+def _also(ranking: FileRanking, columns: list[Any]) -> dict[str, Any] | None:
+    """What answers carry, under the names of the query."""
+    return dict(zip(ranking.query.also, columns, strict=True)) if columns else None
+
+
+def _read_windows(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, Ranked]]:
     """What :func:`windows` wrote, from the files of Spark."""
     from pyarrow import parquet
 
@@ -315,13 +340,18 @@ def _read_windows(directory: Path) -> Iterator[tuple[Ints, Ranked]]:
                 lists: dict[str, Any] = {
                     name: np.array(np.from_dlpack(batch.column(name).flatten()))
                     for name in batch.schema.names[3:]
+                    if name not in ranking.also
                 }
+                also = [_nullable_array(batch.column(name).flatten()) for name in ranking.also]
                 bounds = (
                     nonnull_array(batch, "start"),
                     nonnull_array(batch, "end"),
                     offsets - offsets[0],
                 )
-                yield nonnull_array(batch, "key"), Ranked(*bounds, **lists)
+                yield (
+                    nonnull_array(batch, "key"),
+                    Ranked(*bounds, **lists, also=_also(ranking, also)),
+                )
 
 
 def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, Ranked]]:
@@ -346,6 +376,9 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
             offsets=np.append(first, len(order)),
             score=nonnull_array(batch, "score")[order],
             id=nonnull_array(batch, ranking.ids)[order],
+            also=_also(
+                ranking, [_nullable_array(batch.column(name))[order] for name in ranking.also]
+            ),
         ),
     )
 

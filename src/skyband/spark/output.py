@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from skyband.spark.columns import indexed
 from skyband.spark.state.updates import UPDATE_COLUMNS
 
 if TYPE_CHECKING:
-    from skyband.spark.plan import BasePlan, Plan, WindowPlan
+    from skyband.spark.columns import TransportColumn
+    from skyband.spark.plan import BasePlan, CarriedColumn, Plan, WindowPlan
 
 
 def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
@@ -18,7 +20,8 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     base, changes = plan.base, plan.changes
     shared = plan.rank_by != "row_number"
     ranks = [*(["ranks"] if changes or shared else []), *(["previous"] if changes else [])]
-    arrays = ["scores", *ranks, *base.column_names]
+    columns: list[TransportColumn | CarriedColumn] = [*base.columns, *plan.carried_columns]
+    arrays = ["scores", *ranks, *indexed("kept", len(columns))]
     grid, window = plan.grid, F.col("window")
     bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
     windows = F.count(F.lit(1))
@@ -37,7 +40,7 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
         plan.score.unpack(row["scores"]).alias("score"),
         *(change_columns(row) if changes else []),
         *update_columns(plan),
-        *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(base.columns)),
+        *(column.unpack(row[f"kept_{i}"]) for i, column in enumerate(columns)),
     )
 
 

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 MOST = 100_000
 MANY = 10_000
 PARTITIONS = "spark.sql.shuffle.partitions"
-_RESERVED = ("window", "rank", "score", "change", "previous_rank")
+RESERVED = ("window", "rank", "score", "change", "previous_rank")
 
 
 @dataclass(frozen=True)
@@ -224,9 +224,26 @@ class Plan(ABC):
         return "score"
 
     @property
+    def not_ranked(self) -> str:
+        """What is not ranked, in words."""
+        return f"rows whose {self.missing} is NULL or NaN: counted"
+
+    @property
     def tie_breakers(self) -> list[str]:
         """The columns that order rows of equal score and position."""
         return [tie.name for tie in self.base.ties]
+
+
+@dataclass(frozen=True)
+class CarriedColumn:
+    """A column of answers that no row has: its name, and how it passes through Python."""
+
+    name: str
+    value: Score
+
+    def unpack(self, column: Column) -> Column:
+        """The column as people read it, under its name."""
+        return self.value.unpack(column).alias(self.name)
 
 
 @dataclass(frozen=True)
@@ -278,6 +295,11 @@ class WindowPlan(Plan):
         """How ranks count; but for ``row_number`` rows of equal score share one."""
         rank_by: RankBy = getattr(self.query, "rank_by", "row_number")
         return rank_by
+
+    @property
+    def carried_columns(self) -> tuple[CarriedColumn, ...]:
+        """What answers have of each object besides what rows carry."""
+        return ()
 
     @property
     def full(self) -> bool:
@@ -389,7 +411,7 @@ def resolve_base(
     if getattr(options, "emit", None) == "updates":
         reserved = (*reserved, *UPDATE_COLUMNS)
     for name in (*keys, *names):
-        if name.lower() in (*_RESERVED, *reserved):
+        if name.lower() in (*RESERVED, *reserved):
             raise QueryError(
                 f"column {name!r} has the name of a result column", "another name", fix
             )

@@ -15,8 +15,12 @@ KINDS: dict[str, By] = {
     "min": "min",
     "avg": "mean",
     "mean": "mean",
+    "first": "first",
+    "last": "last",
 }
-EXPECTED = "sum, count, max, min or avg of one expression, such as sum(bytes) or count(*)"
+EXPECTED = (
+    "sum, count, max, min, avg, first or last of one expression, such as sum(bytes) or count(*)"
+)
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _DISTINCT = re.compile(r"\s*(distinct|all)\b", re.IGNORECASE)
 _QUOTES = "'\"`"

@@ -13,7 +13,9 @@ from skyband.totals.key_ranking import BELOW, OUT
 from skyband.totals.loop import total_of
 from skyband.totals.state import (
     EXTREMES,
+    FIRSTS,
     LARGEST,
+    LASTS,
     LIMB,
     MEANS,
     PANE_SUM,
@@ -31,7 +33,8 @@ from skyband.totals.state import (
 def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> None:
     """Assert the invariants of :class:`PaneTotals` after an answer.
 
-    ``alive`` are the values of the window's rows by sequence number, ``keys`` their keys.
+    ``alive`` are the values of the window's rows by sequence number, no two of equal times;
+    ``keys`` are their keys.
     """
     now, entries, ranking = state.now[0], state.entries, state.ranking
     aggregate, used, mask = int(now.aggregate), int(now.used), len(entries.slot) - 1
@@ -40,11 +43,13 @@ def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> 
     exact: dict[int, Fraction] = {}
     highest: dict[int, float] = {}
     newest: dict[int, int] = {}
-    for seq, value in alive.items():
+    ends: dict[int, float] = {}
+    for seq, value in sorted(alive.items(), reverse=aggregate == FIRSTS):
         key = keys[seq]
         rows[key] += 1
         newest[key] = max(newest.get(key, seq), seq)
-        if abs(value) != float("inf"):
+        ends[key] = value
+        if aggregate in (SUMS, MEANS) and abs(value) != float("inf"):
             number = int(numbers_of(np.array([value]))[0]) if now.whole else value
             exact[key] = exact.get(key, Fraction(0)) + Fraction(number)
         signed = value * int(now.sign)
@@ -73,6 +78,10 @@ def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> 
             largest = int(totals[slot, LARGEST])
             assert largest >= now.oldest, f"2: maximum of {key} has expired"
             assert entries.value[largest & mask] == highest[key], f"2: max of {key}"
+        if aggregate in (FIRSTS, LASTS) and rows[key]:
+            end = entries.value[int(totals[slot, LARGEST]) & mask]
+            assert np.array_equal([end], [ends[key]], equal_nan=True), f"2: end of {key}"
+            assert np.isnan(end) == (ranking.place[slot] == OUT), f"3: {key} without a value"
     order = [(total_of(state, slot), int(pane[slot, SEEN])) for slot in range(used)]
     for at, slot in enumerate(ranking.heap[: now.above]):
         assert ranking.place[slot] == at, "3: a slot does not know its place"

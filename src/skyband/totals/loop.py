@@ -10,7 +10,7 @@ would cost more than the work.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,15 +40,17 @@ from skyband.totals.key_ranking import (
     threshold_is_due,
     write_best,
 )
-from skyband.totals.slots import BLOCK, look_up
+from skyband.totals.slots import BLOCK, known_slot, look_up
 from skyband.totals.state import (
     CHANGED,
     COUNTS,
     ENOUGH,
     ENTRIES,
     EXTREMES,
+    FIRSTS,
     INFINITE,
     LARGEST,
+    LASTS,
     LATEST,
     LIMB,
     LIMBS,
@@ -68,12 +70,29 @@ _AHEAD = 31  # rows that are read ahead, less one
 _FEW = 4  # rows that are not worth it
 _NEGATIVE = 1 << 32  # what an infinity below zero counts in INFINITE
 
-Batch = tuple[Ints, Floats, Ints, Ints]
-"""Keys, values, the bits of values; how many rows each row stands for, or nothing if for one."""
+Batch = tuple[Ints, Floats, Ints, Ints, Ints]
+"""Keys, values, the bits of values; how many rows each row stands for, or nothing if for one;
+times, or nothing where rows are in order of arrival."""
+
+
+class Wanted(NamedTuple):
+    """Keys whose totals are looked up where no keys are ranked.
+
+    ``key``         the keys of all windows that are answered
+    ``begin, end``  where those of each step stand; none if keys are ranked
+    ``total``       what they add up to, NaN if they have no total
+    """
+
+    key: Ints
+    begin: Ints
+    end: Ints
+    total: Floats
 
 
 @entry
-def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) -> int:
+def advance(
+    state: State, batch: Batch, steps: Steps, target: Out, wanted: Wanted, step: int
+) -> int:
     """Take in a batch from a step on; return the step in which room ran out."""
     now = state.now[0]
     now.lacking = ENOUGH
@@ -97,6 +116,10 @@ def advance(state: State, batch: Batch, steps: Steps, target: Out, step: int) ->
         if steps.emit[step]:
             if now.opened > 0:
                 _close(state)
+            if len(wanted.end) > 0:
+                _look_up_totals(state, wanted, step)
+                step += 1
+                continue
             if now.changed > 0:
                 _rank_changed(state)
             if threshold_is_due(now):
@@ -119,7 +142,7 @@ def _sum_width(now: Any) -> int:
 @lean
 def _total_width(now: Any) -> int:
     """Numbers in a row of the totals."""
-    return TAIL + 1 if now.aggregate == EXTREMES else TOTAL + _sum_width(now)
+    return TAIL + 1 if now.aggregate >= EXTREMES else TOTAL + _sum_width(now)
 
 
 @lean
@@ -131,7 +154,7 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             _close(state)
         now.pane = pane
         now.pane_from = base + now.position
-    keys, values, bits, counts = batch
+    keys, values, bits, counts, times = batch
     room = len(state.entries.slot)
     while now.position < stop:
         low = now.position
@@ -139,7 +162,7 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
         if now.next - now.oldest + now.opened + high - low > room:
             now.lacking = ENTRIES
             return False
-        done = look_up(state.slots, now, keys, values, low, high)
+        done = look_up(state.slots, now, keys, values, low, high, now.aggregate >= FIRSTS)
         if done - low > _FEW:
             width = PANE_SUM + _sum_width(now)
             read = _read_rows(state.pane.sums, width, state.slots.block, done - low)
@@ -148,6 +171,8 @@ def _take(state: State, batch: Batch, base: int, stop: int, pane: int) -> bool:
             _count(now, state.slots.block, state.pane, counts, base, low, done)
         elif now.aggregate == EXTREMES:
             _compare(now, state.slots.block, state.pane, values, counts, base, low, done)
+        elif now.aggregate > EXTREMES:
+            _pick(now, state.slots.block, state.pane, values, counts, times, base, low, done)
         else:
             _add(now, state.slots.block, state.pane, bits, counts, base, low, done)
         now.position = done
@@ -204,6 +229,44 @@ def _compare(
 
 
 @lean
+def _pick(
+    now: Any,
+    block: Ints,
+    pane: OpenPane,
+    values: Floats,
+    counts: Ints,
+    times: Ints,
+    base: int,
+    low: int,
+    high: int,
+) -> None:
+    """Count a block of rows, and note the first or last values; of equal times the larger one.
+
+    A row that stands for none is not there.
+    """
+    sums, slots, value, time = pane.sums, pane.slot, pane.value, pane.time
+    first, opened, last = now.pane_from, now.opened, now.aggregate == LASTS
+    timed, counted = len(times) > 0, len(counts) > 0
+    for position in range(low, high):
+        if counted and counts[position] == 0:
+            continue
+        slot = block[position - low]
+        row = slot * (PANE_SUM + 1)
+        at, number = times[position] if timed else base + position, values[position]
+        if sums[row + SEEN] < first:
+            slots[opened] = slot
+            opened += 1
+            value[slot], time[slot] = number, at
+        elif time[slot] == at:  # NaN is less than every number
+            value[slot] = number if number > value[slot] or np.isnan(value[slot]) else value[slot]
+        elif last:
+            value[slot], time[slot] = number, at
+        sums[row + SEEN] = base + position
+        sums[row + PANE_SUM + ROWS] += counts[position] if counted else 1
+    now.opened = opened
+
+
+@lean
 def _add(
     now: Any, block: Ints, pane: OpenPane, bits: Ints, counts: Ints, base: int, low: int, high: int
 ) -> None:
@@ -245,7 +308,7 @@ def _read_ahead(state: State, slots: Ints, low: int, high: int, mask: int) -> No
     """Read the totals of the slots that come next, so that memory delivers them side by side."""
     now = state.now[0]
     totals, width = state.totals, _total_width(now)
-    entries, extreme = state.entries, now.aggregate == EXTREMES
+    entries, extreme = state.entries, now.aggregate >= EXTREMES
     last = len(entries.slot) - 1
     read = 0
     for i in range(low, min(low + _AHEAD + 1, high)):
@@ -281,12 +344,16 @@ def _close(state: State) -> None:
         entries.first[at] = first
         totals[row + TOTAL + ROWS] += pane.sums[source]
         totals[row + LATEST] = number
-        if aggregate == EXTREMES:
+        if aggregate >= EXTREMES:
             entries.value[at] = pane.value[slot]
             pane.value[slot] = -np.inf
             # a key without older rows has nothing to follow, whatever stands in its row
             older = totals[row + TAIL] if totals[row + TOTAL + ROWS] > pane.sums[source] else -1
-            _link(entries.value, entries.newer, entries.older, number, older, now.oldest)
+            if aggregate == EXTREMES:
+                older = _larger(entries.value, entries.older, number, older, now.oldest)
+            elif aggregate == LASTS:
+                older = -1
+            _link(entries.newer, entries.older, number, older, now.oldest)
             if entries.older[at] < now.oldest:
                 totals[row + LARGEST] = number
             totals[row + TAIL] = number
@@ -306,12 +373,19 @@ def _close(state: State) -> None:
 
 
 @lean
-def _link(value: Floats, newer: Ints, older: Ints, number: int, previous: int, oldest: int) -> None:
-    """Let an entry follow the older ones of its key that are larger; forget the others."""
+def _larger(value: Floats, older: Ints, number: int, previous: int, oldest: int) -> int:
+    """The newest of the key's linked entries that is larger than an entry."""
     mask = len(value) - 1
-    at = number & mask
-    while previous >= oldest and value[previous & mask] <= value[at]:
+    while previous >= oldest and value[previous & mask] <= value[number & mask]:
         previous = older[previous & mask]
+    return previous
+
+
+@lean
+def _link(newer: Ints, older: Ints, number: int, previous: int, oldest: int) -> None:
+    """Let an entry follow another one of its key, and forget those between them."""
+    mask = len(newer) - 1
+    at = number & mask
     if previous >= oldest:
         newer[previous & mask] = number
     older[at] = previous
@@ -335,7 +409,7 @@ def _expire(state: State, first: int) -> None:
         slot = entries.slot[at]
         row, source = slot * total_width, at * width
         totals[row + TOTAL + ROWS] -= entries.sums[source + ROWS]
-        if aggregate == EXTREMES:
+        if aggregate >= EXTREMES:
             if totals[row + LARGEST] == number:
                 totals[row + LARGEST] = entries.newer[at]
         elif aggregate != COUNTS:
@@ -386,6 +460,21 @@ def _rank_changed(state: State) -> None:
 
 
 @lean
+def _look_up_totals(state: State, wanted: Wanted, step: int) -> None:
+    """Write the totals of the keys that are wanted of a step. O(1) expected for each."""
+    now = state.now[0]
+    totals, changed, width = state.totals, state.changed, _total_width(now)
+    for i in range(now.changed):  # there is no ranking to change
+        totals[changed[i] * width + CHANGED] = 0
+    now.changed = 0
+    for i in range(wanted.begin[step], wanted.end[step]):
+        slot = known_slot(state.slots, wanted.key[i])
+        if slot >= 0:
+            row = slot * width
+            wanted.total[i] = _total(totals, row, state.entries.value, now, state.scratch)
+
+
+@lean
 def _set_threshold(state: State) -> None:
     """Set the threshold anew, among totals as they are now."""
     now = state.now[0]
@@ -416,7 +505,7 @@ def _total(totals: Ints, row: int, values: Floats, now: Any, scratch: Ints) -> f
         return np.nan
     if now.aggregate == COUNTS:
         return float(rows)
-    if now.aggregate == EXTREMES:
+    if now.aggregate >= EXTREMES:
         return values[totals[row + LARGEST] & (len(values) - 1)] * now.sign
     infinite = totals[row + TOTAL + INFINITE]
     if infinite > 0:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,17 @@ from skyband.engine.columns import id_column, number_column, score_column
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
 from skyband.engine.plan import Plan, Setting
-from skyband.engine.results import Ranked, decoded
+from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
-from skyband.engine.snapshot import Saved, window_of
+from skyband.engine.snapshot import Saved, join, part, window_of
+from skyband.engine.steps import Steps, TimeSteps
 from skyband.engine.waiting import TieBreakers, by_arrival, by_id
-from skyband.engine.whole_numbers import LARGEST
+from skyband.engine.whole_numbers import LARGEST, numbers_of
 from skyband.errors import DataError, QueryError
-from skyband.order import Ints
+from skyband.order import Bools, Floats, Ints, Scores
+from skyband.totals.also import CarriedTotals
 from skyband.totals.panes import PaneTotals
-from skyband.totals.query import TopKTotals
+from skyband.totals.query import PICKED, TopKTotals, Total
 from skyband.windows import TimeWindow
 
 TIES: dict[str, TieBreakers] = {"key": by_id, "arrival": by_arrival}
@@ -38,6 +41,7 @@ def _described(described: Mapping[str, Any]) -> TopKTotals:
         described.get("numbers", "float64"),
         described.get("scale", 0),
         open_windows=described.get("open_windows", "all"),
+        also={name: Total(**total) for name, total in described.get("also", {}).items()},
     )
 
 
@@ -51,7 +55,7 @@ def _planned(query: TopKTotals, algorithm: str, options: Mapping[str, Any]) -> P
 
 def _build(planned: Plan, setting: Setting, query: TopKTotals) -> Algorithm:
     del planned
-    return PaneTotals(setting, query.by, query.numbers == "int64", 10**query.scale)
+    return PaneTotals(setting, query.by, query.total.whole, 10**query.scale)
 
 
 FAMILY = Family(
@@ -86,6 +90,23 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
     family = FAMILY
     _counting = False  # whether rows stand for several, and have a column that says for how many
 
+    def __init__(
+        self,
+        query: TopKTotals,
+        algorithm: str = "auto",
+        *,
+        delay: Any = None,
+        options: Mapping[str, Any] | None = None,
+        steps: TimeSteps | None = None,
+    ) -> None:
+        super().__init__(query, algorithm, delay=delay, options=options, steps=steps)
+        self._inlet.counts_unranked = query.counts_nulls
+        self._inlet.drops_unranked = not query.also
+        self._carried = {
+            name: CarriedTotals(self._setting(), total) for name, total in query.carried.items()
+        }
+        self._fed: Rows
+
     @override
     def _ties(self) -> TieBreakers:
         ties = self._options.get("ties", "key")
@@ -97,6 +118,7 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
         self,
         keys: Any = None,
         values: Any = None,
+        also: Mapping[str, Any] | None = None,
         *,
         counts: Any = None,
         times: Any = None,
@@ -106,8 +128,13 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
 
         ``keys`` are whole numbers; look other keys up by them. ``values`` may be left out if the
         query counts rows. With ``counts`` a row of a time window stands for so many rows of its
-        key: its value is their sum, or their largest (least); 0 is for further parts of a sum that
-        no float64 holds alone. ``times`` and ``watermark`` belong to time windows.
+        key: its value is their sum, their largest (least), or that of the first (last) of them; 0
+        is for further parts of a sum that no float64 holds alone. ``times`` and ``watermark``
+        belong to time windows.
+
+        ``also`` has a column for each total that the query carries, by name; one that counts rows
+        may be left out. With ``counts`` it may be a pair: a column and the counts of its rows, 0
+        where a row has no part in it.
 
         Raises :class:`DataError` before anything is taken in.
         """
@@ -117,13 +144,8 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
             if rows and self.query.by != "count":
                 raise DataError("keys without values", "a value per key", "push(keys, values)")
             values = np.zeros(rows, self.query.numbers)
-        value, null = number_column(values, self.query.numbers, "values")
-        if self.query.numbers == "int64" and not self._extreme and np.isinf(value).any():
-            raise too_large("a value")
-        if len(value) != rows:
-            raise DataError(
-                f"{rows} keys for {len(value)} values", "equal lengths", "push equal lengths"
-            )
+        value, null = _values(self.query.total, values, rows, "values")
+        carried, carried_counts = self._carried_columns(dict(also or {}), rows)
         if counts is not None:
             counts = _counts(counts, rows)
             if not isinstance(self.query.window, TimeWindow):
@@ -132,32 +154,119 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
                 )
             if not self._counting:
                 self._counting = True
-                self._inlet.waiting.add_column(1)  # those that wait stand for themselves
+                for _ in range(1 + len(carried)):
+                    self._inlet.waiting.add_column(1)  # those that wait stand for themselves
         elif self._counting:
             counts = np.ones(rows, np.int64)
-        columns = (counts,) if self._counting else ()
+        columns: tuple[NDArray[Any], ...] = tuple(carried)
+        if self._counting:
+            columns += (counts, *(counts if own is None else own for own in carried_counts))
         return self._take(Rows(value, key_column, None, columns), null, times, watermark)
+
+    def _carried_columns(
+        self, also: dict[str, Any], rows: int
+    ) -> tuple[list[Floats], list[Ints | None]]:
+        """The values of each total that is carried, and their counts if they have their own."""
+        unknown = sorted(set(also) - set(self._carried))
+        if unknown:
+            raise DataError(
+                f"also has a column {unknown[0]!r}",
+                f"columns for {', '.join(self._carried) or 'nothing'}, as the query says",
+                "leave it out",
+            )
+        columns: list[Floats] = []
+        counts: list[Ints | None] = []
+        for name, total in self.query.carried.items():
+            column, own = also.get(name), None
+            if isinstance(column, tuple):
+                column, own = column
+            if column is None and rows and total.by != "count":
+                raise DataError(
+                    f"no column for {name!r}", "a value per key", f"push(also={{{name!r}: column}})"
+                )
+            if column is None:
+                column = np.zeros(rows, total.numbers)
+            columns.append(_values(total, column, rows, name)[0])
+            counts.append(None if own is None else _counts(own, rows))
+        return columns, counts
+
+    @override
+    def _answered(self, rows: Rows, steps: Steps) -> Ranked:
+        self._fed = rows
+        return super()._answered(rows._replace(columns=self._counts_of(rows, 0)), steps)
+
+    @override
+    def _fork_family_state(self) -> None:
+        self._carried = {name: carried.fork() for name, carried in self._carried.items()}
+
+    def _counts_of(self, rows: Rows, at: int) -> tuple[NDArray[Any], ...]:
+        """The counts of rows for a total, if there are any: 0 is the one that ranks."""
+        first = len(self._carried) + at
+        return rows.columns[first : first + 1]
+
+    @override
+    def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
+        """Windows with the totals that are carried, of the same rows."""
+        if not self._carried:
+            return ranked
+        rows, also = self._fed, {}
+        for at, (name, carried) in enumerate(self._carried.items()):
+            value = rows.columns[at] if rows.columns else rows.score  # of no rows
+            of_total = rows._replace(score=value, columns=self._counts_of(rows, at + 1))
+            also[name] = carried.totals(of_total, steps, ranked.id, ranked.offsets)
+        return replace(ranked, also=also)
 
     @override
     def _reported(self, ranked: Ranked) -> Ranked:
-        if self.query.numbers == "float64" or self.query.by in ("count", "mean"):
-            return ranked
-        if not self._extreme and np.isinf(ranked.score).any():
-            raise too_large("a sum")
-        return decoded(ranked)
+        also = None
+        if self._carried:
+            columns = ranked.also or dict.fromkeys(self._carried, np.empty(0))
+            totals = self.query.carried
+            also = {name: _reported(totals[name], column) for name, column in columns.items()}
+        return replace(ranked, score=_reported(self.query.total, ranked.score), also=also)
 
-    @property
-    def _extreme(self) -> bool:
-        """Whether totals are values as they are: the ends of int64 may be among them."""
-        return self.query.by in ("max", "min")
+    def carried_keys(self) -> list[Ints]:
+        """The keys that have rows in the window, for each total that is carried."""
+        return [carried.keys() for carried in self._carried.values()]
+
+    @override
+    def state_bytes(self) -> int:
+        carried = (carried.state_bytes() for carried in self._carried.values())
+        return super().state_bytes() + sum(carried)
 
     @override
     def _saved(self) -> Saved:
-        return {"counting": self._counting}, {}
+        parts = {f"also{at}": carried.saved() for at, carried in enumerate(self._carried.values())}
+        return join({"counting": self._counting}, parts)
 
     @override
     def _restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         self._counting = header["counting"]
+        for at, carried in enumerate(self._carried.values()):
+            carried.restored(*part(f"also{at}", header, arrays))
+
+
+def _values(total: Total, values: Any, rows: int, what: str) -> tuple[Floats, Bools | None]:
+    """Values as they are added up, and where they are NULL."""
+    value, null = number_column(values, total.numbers, what)
+    if total.whole and total.by not in PICKED and np.isinf(value).any():
+        raise too_large("a value")
+    if len(value) != rows:
+        raise DataError(
+            f"{rows} keys for {len(value)} {what}", "equal lengths", "push equal lengths"
+        )
+    return value, null
+
+
+def _reported(total: Total, column: Floats) -> Scores:
+    """Totals in the numbers that were pushed; whole ones are masked where there is none."""
+    if not total.whole or total.by in ("count", "mean"):
+        return column
+    if total.by not in PICKED and np.isinf(column).any():
+        raise too_large("a sum")
+    null = np.isnan(column)
+    numbers = numbers_of(np.where(null, 0.0, column))
+    return np.ma.array(numbers, mask=null) if null.any() else numbers
 
 
 def too_large(what: str) -> DataError:

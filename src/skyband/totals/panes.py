@@ -16,12 +16,14 @@ from skyband.engine.steps import Steps
 from skyband.kernels.answers import Out
 from skyband.order import Ints
 from skyband.totals.invariants import check
-from skyband.totals.loop import advance
+from skyband.totals.loop import Batch, Wanted, advance
 from skyband.totals.slots import BLOCK
 from skyband.totals.state import (
     COUNTS,
     ENTRIES,
     EXTREMES,
+    FIRSTS,
+    LASTS,
     LATEST,
     LIMBS,
     MEANS,
@@ -45,8 +47,11 @@ _AGGREGATES = {
     "mean": (MEANS, 1),
     "max": (EXTREMES, 1),
     "min": (EXTREMES, -1),
+    "first": (FIRSTS, 1),
+    "last": (LASTS, 1),
 }
-_ONES = np.empty(0, np.int64)
+_NONE = np.empty(0, np.int64)
+_NOTHING = Wanted(_NONE, _NONE, _NONE, np.empty(0))
 
 
 class PaneTotals(Algorithm):
@@ -55,16 +60,16 @@ class PaneTotals(Algorithm):
     Rows are added to the open pane. A pane that closes is added to the totals, one that expires is
     taken away: sums as limbs, which lose nothing (:mod:`skyband.totals.exact`). Maxima cannot be
     taken away; so each key has its entries of falling maxima, newest last, linked: the first of
-    them is the maximum of the window. Keys whose totals changed are ranked anew when the window is
-    answered.
+    them is the maximum of the window. Of first values all entries are linked, of last values only
+    the newest. Keys whose totals changed are ranked anew when the window is answered.
 
     Rows come with their keys as ids and, if rows stand for several, with a column of counts. If
     values are ``whole`` numbers, scores are their codes, and so are sums, maxima and minima; means
     are told in ``unit`` of them.
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
-    to; (2) totals are sums over entries alive, or the largest of them; (3) every key that has a
-    total is ranked: in a heap if it is at or above the threshold.
+    to; (2) totals are sums over entries alive, or the largest, oldest or newest of them; (3) every
+    key that has a total is ranked: in a heap if it is at or above the threshold.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
     went, and O(k log k); space O(entries + n), n being the keys of the window. Where panes leave
@@ -91,10 +96,7 @@ class PaneTotals(Algorithm):
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
-        assert rows.id is not None, "rows of totals have keys"
-        counts = rows.columns[0] if rows.columns else _ONES
-        batch = (rows.id, rows.score, rows.score.view(np.int64), counts)
-        return advance(self.state, batch, steps, target, step)
+        return advance(self.state, batch_of(rows), steps, target, _NOTHING, step)
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -113,7 +115,11 @@ class PaneTotals(Algorithm):
     @override
     def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
         # snapshots of earlier versions do not say it, and have less room to divide a sum in
-        unspoken = {"now.whole": np.zeros(1, np.int64), "now.unit": np.ones(1, np.int64)}
+        unspoken = {
+            "now.whole": np.zeros(1, np.int64),
+            "now.unit": np.ones(1, np.int64),
+            "pane.time": np.zeros(1, np.int64),
+        }
         super().restored(header, {**unspoken, **arrays})
         self.state = self.state._replace(scratch=new_scratch(int(self.state.now[0].limbs)))
 
@@ -141,3 +147,11 @@ class PaneTotals(Algorithm):
         """Assert the invariants, given the values of the rows alive, and their keys."""
         assert keys is not None, "keys of the rows are needed"
         check(self.state, alive, keys)
+
+
+def batch_of(rows: Rows) -> Batch:
+    """Rows as the kernel takes them."""
+    assert rows.id is not None, "rows of totals have keys"
+    counts = rows.columns[0] if rows.columns else _NONE
+    times = _NONE if rows.time is None else rows.time
+    return rows.id, rows.score, rows.score.view(np.int64), counts, times

@@ -75,11 +75,13 @@ def _enter(slots: Slots, used: int) -> None:
 
 
 @lean
-def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: int) -> int:
+def look_up(
+    slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: int, with_nan: bool
+) -> int:
     """Write the slots of a block of rows to ``slots.block``, fresh ones for new keys.
 
-    Rows whose value is NaN have none. Returns the row at which slots ran out, or ``high``. O(1)
-    expected for each row.
+    Rows whose value is NaN have none, unless they count ``with_nan``. Returns the row at which
+    slots ran out, or ``high``. O(1) expected for each row.
     """
     table, key, block = slots.table, slots.key, slots.block
     match = block[BLOCK:]
@@ -90,7 +92,7 @@ def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: 
     for i in range(rows):
         match[i] = key[max(block[i], 0)]
     for i in range(rows):
-        if values[low + i] != values[low + i]:
+        if values[low + i] != values[low + i] and not with_nan:
             block[i] = -1
         elif match[i] != keys[low + i] or block[i] < 0:
             slot = _slot_of(slots, now, keys[low + i], shift)
@@ -101,16 +103,28 @@ def look_up(slots: Slots, now: Any, keys: Ints, values: Floats, low: int, high: 
 
 
 @lean
-def _slot_of(slots: Slots, now: Any, key: int, shift: int) -> int:
-    """The slot of a key, a fresh one if it has none; -1 if there is no room."""
+def _place_of(slots: Slots, key: int, shift: int) -> int:
+    """Where the slot of a key stands in the table, or would stand. O(1) expected."""
     mask = len(slots.table) - 1
     at = _home(key, shift)
-    slot = int(slots.table[at])
-    while slot >= 0:
-        if slots.key[slot] == key:
-            return slot
+    while slots.table[at] >= 0 and slots.key[slots.table[at]] != key:
         at = (at + 1) & mask
-        slot = int(slots.table[at])
+    return at
+
+
+@lean
+def known_slot(slots: Slots, key: int) -> int:
+    """The slot of a key; -1 if it has none."""
+    return int(slots.table[_place_of(slots, key, _shift(slots))])
+
+
+@lean
+def _slot_of(slots: Slots, now: Any, key: int, shift: int) -> int:
+    """The slot of a key, a fresh one if it has none; -1 if there is no room."""
+    at = _place_of(slots, key, shift)
+    slot = int(slots.table[at])
+    if slot >= 0:
+        return slot
     slot = now.used
     if slot == len(slots.key):
         return -1

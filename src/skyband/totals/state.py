@@ -13,8 +13,9 @@ from skyband.totals.exact import NO_PLACES, SPARE, WHOLE_LAYOUT, layout, relaid
 from skyband.totals.key_ranking import OUT, KeyRanking, key_ranking, moved_ranking
 from skyband.totals.slots import Slots, slots_with
 
-COUNTS, SUMS, MEANS, EXTREMES = 0, 1, 2, 3
-"""Aggregates; EXTREMES are maxima, of values times ``sign``."""
+COUNTS, SUMS, MEANS, EXTREMES, FIRSTS, LASTS = 0, 1, 2, 3, 4, 5
+"""Aggregates; EXTREMES are maxima, of values times ``sign``. From EXTREMES on, a total is one of
+the values: that of the first of the key's linked entries."""
 
 ENOUGH, SLOTS, ENTRIES, LIMBS = 0, 1, 2, 3
 """What there is no room for."""
@@ -29,11 +30,11 @@ entry, -1 if it has none; its total."""
 
 ROWS, INFINITE, LIMB = 0, 1, 2
 """What a sum consists of: rows; infinities (+1 each, negative ones +2**32); limbs. Only rows if
-rows are counted, or largest values looked for."""
+rows are counted, or one of the values is looked for."""
 
 LARGEST, TAIL = TOTAL + 1, TOTAL + 2
-"""Where a row of the totals has the first and the last of the key's entries of falling values
-(extremes)."""
+"""Where a row of the totals has the first and the last of the key's linked entries: of extremes
+those of falling values, of first values all, of last values the newest one alone."""
 
 NOW = fields(
     "k",
@@ -66,13 +67,15 @@ class OpenPane(NamedTuple):
     """What rows add up to in the open pane.
 
     ``sums``   a row for each slot, see :data:`SEEN`; zero for slots without rows in the pane
-    ``value``  largest value of each slot (extremes only)
+    ``value``  largest, first or last value of each slot (if it is the total)
     ``slot``   slots that have rows in the pane, in order of their first
+    ``time``   time of the row that ``value`` is of (first and last only)
     """
 
     sums: Ints
     value: Floats
     slot: Ints
+    time: Ints
 
 
 class Entries(NamedTuple):
@@ -81,9 +84,9 @@ class Entries(NamedTuple):
     ``slot``   whose it is
     ``first``  sequence number of the first row of its pane
     ``sums``   a sum each, see :data:`ROWS`
-    ``value``  largest value (extremes only, as are the next two)
-    ``newer``  the key's next entry that is smaller, -1: none
-    ``older``  the key's last entry before that is larger; it may have expired
+    ``value``  largest, first or last value (if it is the total; so are the next two)
+    ``newer``  the key's next linked entry, -1: none
+    ``older``  the key's linked entry before; it may have expired
     """
 
     slot: Ints
@@ -124,7 +127,7 @@ def sum_width(aggregate: int, limbs: int) -> int:
 
 def total_width(aggregate: int, limbs: int) -> int:
     """Numbers in a row of the totals."""
-    return TAIL + 1 if aggregate == EXTREMES else TOTAL + sum_width(aggregate, limbs)
+    return TAIL + 1 if aggregate >= EXTREMES else TOTAL + sum_width(aggregate, limbs)
 
 
 def new_state(k: int, aggregate: int, sign: int, whole: bool = False, unit: int = 1) -> State:
@@ -164,8 +167,9 @@ def _open_pane(room: int, width: int, aggregate: int) -> OpenPane:
     """Without rows; the list of slots has room for one that does not count."""
     sums = np.zeros((room, PANE_SUM + width), np.int64)
     sums[:, SEEN] = -1
-    value = np.full(room if aggregate == EXTREMES else 1, -np.inf)
-    return OpenPane(sums.reshape(-1), value, np.zeros(room + 1, np.int64))
+    value = np.full(room if aggregate >= EXTREMES else 1, -np.inf)
+    time = np.zeros(room if aggregate >= FIRSTS else 1, np.int64)
+    return OpenPane(sums.reshape(-1), value, np.zeros(room + 1, np.int64), time)
 
 
 def _totals(room: int, width: int) -> Ints:
@@ -175,7 +179,7 @@ def _totals(room: int, width: int) -> Ints:
 
 
 def _entries(room: int, width: int, aggregate: int) -> Entries:
-    linked = room if aggregate == EXTREMES else 1
+    linked = room if aggregate >= EXTREMES else 1
     return Entries(
         np.zeros(room, np.int64),
         np.zeros(room, np.int64),
@@ -204,7 +208,7 @@ def with_more_entries(state: State) -> State:
     target = np.arange(now.oldest, now.next, dtype=np.int64) & (room - 1)
     new.slot[target], new.first[target] = old.slot[source], old.first[source]
     new.sums.reshape(-1, width)[target] = old.sums.reshape(-1, width)[source]
-    if aggregate == EXTREMES:
+    if aggregate >= EXTREMES:
         new.value[target] = old.value[source]
         new.newer[target], new.older[target] = old.newer[source], old.older[source]
     return state._replace(entries=new)
@@ -226,7 +230,7 @@ def with_joined_entries(state: State) -> State:
     at = numbers & (room - 1)
     new.slot[at], new.first[at] = slots, old.first[alive[0]]
     new.sums.reshape(-1, width)[at] = rows[slots, TOTAL : TOTAL + width]
-    if aggregate == EXTREMES:
+    if aggregate >= EXTREMES:
         new.value[at] = old.value[rows[slots, LARGEST] & (room - 1)]
         new.newer[at] = new.older[at] = -1
         rows[slots, LARGEST] = rows[slots, TAIL] = numbers
@@ -255,8 +259,10 @@ def with_fresh_slots(state: State) -> State:
     entries.slot[alive] = moved[entries.slot[alive]]
     new_pane = _open_pane(room, width, aggregate)
     new_pane.sums.reshape(room, -1)[: len(kept)] = pane.sums.reshape(-1, PANE_SUM + width)[kept]
-    if aggregate == EXTREMES:
+    if aggregate >= EXTREMES:
         new_pane.value[: len(kept)] = pane.value[kept]
+    if aggregate >= FIRSTS:
+        new_pane.time[: len(kept)] = pane.time[kept]
     new_pane.slot[:opened] = moved[pane.slot[:opened]]
     totals = _totals(room, row_width)
     totals.reshape(room, -1)[: len(kept)] = rows[kept]

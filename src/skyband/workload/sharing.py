@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skyband.engine.changes import Changes
+from skyband.engine.changes import Changes, Columns
 from skyband.engine.results import Ranked
 from skyband.engine.snapshot import Saved, join, part
 from skyband.order import Floats, Ints
@@ -107,7 +107,7 @@ class Sharing:
 
     def _ranked(self, piece: Piece, answers: Answers) -> QueryWindows:
         windows, offsets = piece.due, np.concatenate([[0], answers.upto])
-        columns = (answers.score, answers.seq, answers.at, answers.id)
+        columns: Columns = (answers.score, answers.seq, answers.at, answers.id)
         ranks = previous = None
         if self.changes is not None:
             changed = self.changes.of_windows(windows.query.tolist(), offsets, columns)

@@ -68,6 +68,8 @@ def _is_job(files: Sequence[str], given: Given) -> bool:
 def _family(given: Given) -> type[QueryOptions]:
     """The family whose options were given."""
     known = next(one for one in map(family, FAMILIES) if one.meant_by(given))
+    if given["also"] and known.option != "key":
+        raise QueryError("--also without --key", "totals of keys", "write --key client")
     for name in known.excludes:
         if given[name]:
             problem = f"--{name} with --{known.option}"

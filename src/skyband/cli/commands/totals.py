@@ -24,10 +24,10 @@ from skyband.cli.output.explanation import (
     shared_metrics,
 )
 from skyband.cli.output.leaderboard import Leaderboard
+from skyband.engine.columns import number_column
 from skyband.errors import QueryError
-from skyband.query import Numbers
 from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
-from skyband.totals.query import TopKTotals
+from skyband.totals.query import By, TopKTotals, Total
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,12 +42,19 @@ _BYTES = 200  # that a key takes in a pane, roughly
 
 @dataclass(frozen=True)
 class TotalsFileQuery(FileQuery):
-    """A query for totals over a file, checked: values, and the columns of keys."""
+    """A query for totals over a file, checked: values, and the columns of keys.
+
+    ``scales`` are those of the totals that are carried, in the order of the query's; None if their
+    values are floats.
+    """
+
+    scales: tuple[int | None, ...] = ()
 
     @override
     def staged(self, column: pa.Array, name: str) -> tuple[Scores, Bools | None]:
-        if self.scale is None:
-            return super().staged(column, name)
+        scales = dict(zip(self.numbers, (self.scale, *self.scales), strict=True))
+        if scales[name] is None:
+            return number_column(column, "float64", name)
         null = None
         if column.null_count:
             null, column = np.asarray(column.is_null()), column.fill_null(0)
@@ -59,19 +66,30 @@ class TotalsFileQuery(FileQuery):
 
     @override
     def board(self) -> Leaderboard:
-        exact = self.query.by in ("sum", "min", "max")
-        return Leaderboard(self.timed, objects=True, scale=self.scale if exact else None)
+        totals = (self.query.total, *self.query.carried.values())
+        scales = [
+            None if total.by in ("count", "mean") else scale
+            for total, scale in zip(totals, (self.scale, *self.scales), strict=True)
+        ]
+        also = dict(zip(self.query.also, scales[1:], strict=True))
+        return Leaderboard(self.timed, objects=True, scale=scales[0], also=also)
 
     @override
     def pushed(self, batch: pa.RecordBatch) -> Any:
-        return batch.select(["value"])
+        return batch.select(list(self.numbers))
 
     @override
     def monitor(self) -> Callable[..., AnyMonitor]:
         from skyband.engine.adapter import Adapter
         from skyband.totals.monitor import TotalsMonitor
 
-        return partial(Adapter, TotalsMonitor, lambda rows, ids: (ids, rows.column("value")))
+        names = list(self.query.also)
+
+        def columns_of(rows: pa.RecordBatch, ids: Any) -> tuple[Any, ...]:
+            value, *also = rows.columns
+            return ids, value, dict(zip(names, also, strict=True))
+
+        return partial(Adapter, TotalsMonitor, columns_of)
 
     @override
     def on_spark(self) -> FileRanking:
@@ -87,6 +105,7 @@ class TotalsFileOptions(QueryOptions):
     query: TopKTotals
     key: list[str]
     value: str
+    also: dict[str, Aggregate]
 
     option = "key"
     excludes = ("queries",)
@@ -99,34 +118,40 @@ class TotalsFileOptions(QueryOptions):
         window = options.window_of(given)
         total = _aggregate(given["by"])
         k, emit = options.whole(given["k"], "--k", example=10), options.emit_of(given)
-        query = TopKTotals(k, total.by, window, emit)
+        also = _also(given.get("also") or [])
+        kinds = {name: aggregate.by for name, aggregate in also.items()}
+        query = TopKTotals(k, total.by, window, emit, also=kinds)
         keys = given["partition_by"] or []
         value = total.value or "*"
-        return cls(given["by"], given["time"], keys, algorithm, query, given["key"], value)
+        return cls(given["by"], given["time"], keys, algorithm, query, given["key"], value, also)
 
     @override
     def check(self, source: FileSource) -> FileQuery:
-        value = self._value(source)
+        value = _number(source, Aggregate(self.query.by, self.value), "--by")
+        also = [
+            _number(source, aggregate, "--also", f"{name}=")
+            for name, aggregate in self.also.items()
+        ]
         objects = tuple(expressions.keys(source, self.key, "--key"))
         time, keys = self.time_and_keys(source, self.query.window)
-        numbers: Numbers = "float64" if value.scale is None else "int64"
+        for column in (*objects, *keys):
+            if column.name.lower() in map(str.lower, self.also):
+                raise QueryError(
+                    f"--also has a column called {column.name!r}, as a key", "different names"
+                )
+        kinds = zip(self.query.carried.items(), also, strict=True)
+        totals = {name: _total(total.by, number) for (name, total), number in kinds}
+        ranked = _total(self.query.by, value)
         return TotalsFileQuery(
-            replace(self.query, numbers=numbers, scale=value.scale or 0),
+            replace(self.query, numbers=ranked.numbers, scale=ranked.scale, also=totals),
             self.algorithm,
-            {"value": value.sql},
+            {"value": value.sql, **{f"also_{at}": number.sql for at, number in enumerate(also)}},
             time,
             keys,
             objects,
             scale=value.scale,
+            scales=tuple(number.scale for number in also),
         )
-
-    def _value(self, source: FileSource) -> expressions.Number:
-        """What is added up."""
-        if self.value == "*":
-            return expressions.Number("1.0")
-        if self.query.by == "count":
-            return expressions.Number(expressions.presence(source, self.value))
-        return expressions.number(source, self.value, way=")", before=f"{self.query.by}(")
 
     @override
     def look_up(self, source: FileSource, query: FileQuery) -> Any:
@@ -146,6 +171,9 @@ class TotalsFileOptions(QueryOptions):
         keys = None if facts is None else facts.more
         if keys is not None:
             lines.append(("keys", f"{keys:,} different {' and '.join(self.key)}"))
+        if self.also:
+            words = ", ".join(f"{aggregate} AS {name}" for name, aggregate in self.also.items())
+            lines.append(("also", f"{words}: of the ranked keys, added up beside what ranks"))
         content = UNKNOWN
         if rows is not None:
             if keys is not None:
@@ -174,3 +202,36 @@ def _aggregate(by: str | None) -> Aggregate:
             "write --by 'sum(bytes)', or --by 'count(*)'",
         )
     return total
+
+
+def _also(given: list[str]) -> dict[str, Aggregate]:
+    """Further totals by name, such as ``orders=count(*)``."""
+    also: dict[str, Aggregate] = {}
+    for text in given:
+        name, _, by = text.partition("=")
+        aggregate, name = parsed(by), name.strip()
+        if aggregate is None or not name or name.lower() in map(str.lower, also):
+            raise QueryError(
+                f"--also is {text!r}",
+                f"a name of its own and a total: {EXPECTED}",
+                "write --also 'orders=count(*)'",
+            )
+        also[name] = aggregate
+    return also
+
+
+def _number(
+    source: FileSource, aggregate: Aggregate, option: str, before: str = ""
+) -> expressions.Number:
+    """What is added up."""
+    if aggregate.value in (None, "*"):
+        return expressions.Number("1.0")
+    if aggregate.by == "count":
+        return expressions.Number(expressions.presence(source, aggregate.value, option))
+    before = f"{before}{aggregate.by}("
+    return expressions.number(source, aggregate.value, option, way=")", before=before)
+
+
+def _total(by: By, number: expressions.Number) -> Total:
+    """A total of values, in the numbers that keep them exact."""
+    return Total(by, "float64" if number.scale is None else "int64", number.scale or 0)

@@ -147,9 +147,9 @@ def _number(source: FileSource, text: str, option: str, way: str, before: str) -
     raise DataError(f"{option} {shown!r} is of type {_described(type)}", "a number", fix)
 
 
-def presence(source: FileSource, text: str) -> str:
+def presence(source: FileSource, text: str, option: str = "--by") -> str:
     """SQL that is a number for each row in which an expression has a value, and NULL elsewhere."""
-    sql = _scalar(source, text, "--by")
+    sql = _scalar(source, text, option)
     if sql is None:
         return "NULL"
     if _NUMBERS.fullmatch(_type(source, sql)):

@@ -37,6 +37,8 @@ def stage(source: FileSource, query: FileQuery, watch: Callable[[int], None]) ->
         query.staged,
         tuple(query.numbers),
         bool(query.objects),
+        keeps_nulls=getattr(query.query, "takes_nulls", False),
+        counts_nulls=getattr(query.query, "counts_nulls", True),
     )
     schema = _schema((*PLACED, *staged.others), (*WHOLE, *query.on_spark().whole))
     with _writer(staged.rows, schema) as rows:
@@ -63,7 +65,7 @@ class Stage:
     ``place`` is a row's time, or its arrival number within its key. If ``objects`` of many rows
     are ranked, their numbers are in ``object``, and answers are to name them by these. Rows that
     cannot be ranked are left out, though they count among the arrivals; so ``ends`` holds the last
-    arrival of each key.
+    arrival of each key. A query that ``keeps_nulls`` needs them all.
     """
 
     directory: Path
@@ -72,6 +74,8 @@ class Stage:
     column: Callable[[Any, str], tuple[Any, Bools | None]] = score_column
     numbers: tuple[str, ...] = ("score",)
     objects: bool = False
+    keeps_nulls: bool = False
+    counts_nulls: bool = True
     dropped: Dropped = field(default_factory=Dropped)
     read: int = 0
     written: int = 0
@@ -93,7 +97,9 @@ class Stage:
     @property
     def ends(self) -> Path | None:
         """The last arrival of each key, for count windows."""
-        return None if isinstance(self.window, TimeWindow) else self.directory / "ends.parquet"
+        if self.keeps_nulls or isinstance(self.window, TimeWindow):
+            return None
+        return self.directory / "ends.parquet"
 
     @property
     def answers(self) -> Path:
@@ -136,6 +142,14 @@ class Stage:
             place = self._arrivals(key)
         if self.objects:
             columns.insert(0, nonnull_array(batch, "object"))
+        if self.keeps_nulls:
+            masked = [c if null is None else np.ma.array(c, mask=null) for c, null in scores]
+            columns[-len(masked) :] = masked
+            self._count_unranked(masked[0][there])
+            key, place, row = key[there], place[there], row[there]
+            self.written += len(key)
+            self._count_steps(key, place)
+            return key, place, row, [column[there] for column in columns]
         unranked = (np.any([np.isnan(column) for column in columns], axis=0) | null) & there
         nulls = int(np.count_nonzero(null & there))
         self.dropped.null_score += nulls
@@ -145,6 +159,15 @@ class Stage:
         self.written += len(key)
         self._count_steps(key, place)
         return key, place, row, [column[there] for column in columns]
+
+    def _count_unranked(self, column: Any) -> None:
+        """Count rows by which no key is ranked, though they are kept for its other totals."""
+        if not self.counts_nulls:
+            return
+        nulls = int(np.count_nonzero(np.ma.getmaskarray(column)))
+        self.dropped.null_score += nulls
+        bad = np.isnan(np.ma.getdata(column)) & ~np.ma.getmaskarray(column)
+        self.dropped.nan_score += int(np.count_nonzero(bad))
 
     def _arrivals(self, key: Ints) -> Ints:
         """Each row's arrival number within its key; notes the last one of each key that ended."""
@@ -205,6 +228,10 @@ def _batch(
 
     columns = []
     for written, column in zip(schema, (key, place, row, *others), strict=True):
-        missing = np.isnan(column) if written.type == pa.int64() else None
+        if isinstance(column, np.ma.MaskedArray):
+            missing: Any = np.ma.getmaskarray(column)
+            column = np.ma.getdata(column)
+        else:
+            missing = np.isnan(column) if written.type == pa.int64() else None
         columns.append(pa.array(column, written.type, mask=missing))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

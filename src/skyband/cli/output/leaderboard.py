@@ -5,7 +5,7 @@ Whatever engine answered a query fills a leaderboard; whoever prints one does no
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ class Block(NamedTuple):
     rank: Ints
     previous: Ints | None
     score: Scores
+    also: Any = None
 
 
 class _Windows(NamedTuple):
@@ -46,10 +47,11 @@ class _Windows(NamedTuple):
     rank: Ints | None
     previous: Ints | None
     score: Scores | None
+    also: Any
 
 
 _NONE = np.empty(0, np.int64)
-_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, None, None, None)
+_NO_WINDOWS = _Windows(_NONE, _NONE, _NONE, np.zeros(1, np.int64), _NONE, *[None] * 4)
 
 
 class Leaderboard:
@@ -60,7 +62,8 @@ class Leaderboard:
     Of a workload ``queries`` are the names: keys number them. If what is ranked are ``objects``,
     each of which may have many rows, then objects have numbers, and rows have none. ``notes`` are
     sentences to be printed beside what was dropped. With a ``scale`` scores are whole numbers, in
-    units of ``10**-scale``.
+    units of ``10**-scale``. ``also`` are the columns that objects have beside their scores, by
+    name, and the scale of each.
 
     Complexity: O(1) per ranked row but for sorting the new ones; space: 8 bytes per ranked row (24
     with changes, 8 more for relative scores) and a byte per row of the file up to the last one
@@ -74,8 +77,10 @@ class Leaderboard:
         relative: bool = False,
         objects: bool = False,
         scale: int | None = None,
+        also: Mapping[str, int | None] | None = None,
     ) -> None:
         self.scale = scale
+        self.also = dict(also or {})
         self.timed = timed
         self.queries = queries
         self.relative = relative or objects
@@ -104,26 +109,34 @@ class Leaderboard:
         self._note(ranked.id, ranked.score)
         id, rank, previous = ranked.id, ranked.ranks, ranked.previous_rank
         score = ranked.score if self.relative else None
+        also = self._also_numbers(ranked) if self.also else None
         if rank is not None and previous is not None:
             window = np.repeat(np.arange(len(ranked)), np.diff(ranked.offsets))
             order = np.lexsort((previous, rank, rank == 0, window))  # those that left come last
             id, rank, previous = id[order], rank[order], previous[order]
             score = None if score is None else score[order]
+            also = None if also is None else also[order]
         if key is None:
             key = np.zeros(len(ranked), np.int64)
         ahead = ranked.offsets[:-1] + self._ranked
         self._ranked += ranked.rows
-        columns = (ranked.window_start, ranked.window_end, key, ahead, id, rank, previous, score)
+        bounds = (ranked.window_start, ranked.window_end, key, ahead)
+        columns = (*bounds, id, rank, previous, score, also)
         for column, values in zip(self._columns, columns, strict=True):
             if values is not None:
                 column.append(values)
 
     def numbers(self, scores: Scores) -> list[Any]:
         """Scores as Python's numbers: float, int or Decimal."""
-        numbers: list[Any] = scores.tolist()
-        if not self.scale:
-            return numbers
-        return [Decimal(number).scaleb(-self.scale) for number in numbers]
+        return _numbers(scores, self.scale) if self.scale else scores.tolist()
+
+    def _also_numbers(self, ranked: Ranked) -> Any:
+        """What objects have beside their scores, a row of Python's numbers each; None if NULL."""
+        assert ranked.also is not None, "windows carry what the query asks for"
+        numbers = np.empty((ranked.rows, len(self.also)), object)
+        for at, (name, scale) in enumerate(self.also.items()):
+            numbers[:, at] = _numbers(ranked.also[name], scale)
+        return numbers
 
     def _note(self, id: Ints, score: Scores) -> None:
         highest = int(id.max())
@@ -186,4 +199,13 @@ class Leaderboard:
             at - np.repeat(ahead, size) + 1 if all.rank is None else all.rank[row],
             None if all.previous is None else all.previous[row],
             self.scores[place] if all.score is None else all.score[row],
+            None if all.also is None else all.also[row],
         )
+
+
+def _numbers(column: Scores, scale: int | None) -> list[Any]:
+    """Python's numbers: float, int or Decimal; None where there is none."""
+    numbers = [None if n is None or n != n else n for n in column.tolist()]
+    if not scale:
+        return numbers
+    return [None if n is None else Decimal(n).scaleb(-scale) for n in numbers]

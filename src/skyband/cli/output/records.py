@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import numpy as np
 from typing_extensions import override
@@ -38,15 +38,21 @@ class Records(ABC):
         self.tails = self.all_tails(cells)
 
     def _middles(self, scores: Scores, rows: Ints) -> list[str]:
-        texts = [
-            f"{score:f}" if isinstance(score, Decimal) else repr(score)
-            for score in self.board.numbers(scores)
-        ]
+        texts = [_exact(score) for score in self.board.numbers(scores)]
         return [self.middle(*pair) for pair in zip(texts, rows.tolist(), strict=True)]
 
     @abstractmethod
     def middle(self, score: str, row: int) -> str:
         """A row's score and number; objects have a score only."""
+
+    def _also(self, numbers: list[Any]) -> str:
+        """What an object has beside its score."""
+        texts = (None if number is None else _exact(number) for number in numbers)
+        return "".join(map(self.beside, self.board.also, texts))
+
+    @abstractmethod
+    def beside(self, name: str, number: str | None) -> str:
+        """A number beside the score; None is NULL."""
 
     @abstractmethod
     def all_tails(self, cells: Cells) -> list[str]:
@@ -98,6 +104,9 @@ class Records(ABC):
             ranks += map(self.rank, range(len(ranks), max(rank) + 1))
             if board.relative:
                 relative = self._middles(block.score, board.rows[block.place])
+                if block.also is not None:
+                    also = map(self._also, block.also.tolist())
+                    relative = [m + a for m, a in zip(relative, also, strict=True)]
                 before = [0] * len(relative) if block.previous is None else block.previous.tolist()
                 records = [
                     f"{heads[h]}{ranks[r]}{m}{self._change(r, b)}{tails[p]}"
@@ -119,7 +128,7 @@ class Records(ABC):
 
 def leading(board: Leaderboard) -> list[str]:
     """The names of the columns before those of the file."""
-    names = LEADING if board.objects else [*LEADING, "row"]
+    names = [*LEADING, *board.also] if board.objects else [*LEADING, "row"]
     return ["query", *names] if board.queries else names
 
 
@@ -161,6 +170,10 @@ class Csv(Records):
         return f",{score}" if self.board.objects else f",{score},{row}"
 
     @override
+    def beside(self, name: str, number: str | None) -> str:
+        return f",{number or ''}"
+
+    @override
     def all_tails(self, cells: Cells) -> list[str]:
         columns = [
             ["," if text is None else f",{_quoted(text)}" for text in texts]
@@ -198,6 +211,10 @@ class Json(Records):
         return f', "score": {_json("float", score)}{number}'
 
     @override
+    def beside(self, name: str, number: str | None) -> str:
+        return f", {json.dumps(name, ensure_ascii=False)}: {_json('float', number)}"
+
+    @override
     def all_tails(self, cells: Cells) -> list[str]:
         columns = [
             [f", {json.dumps(name, ensure_ascii=False)}: {_json(kind, text)}" for text in texts]
@@ -228,6 +245,10 @@ class Json(Records):
             out.write((before + block[:-2]).encode())  # the comma belongs to the next record
             before = ",\n"
         out.write(b"[]\n" if before == "[\n" else b"\n]\n")
+
+
+def _exact(number: Any) -> str:
+    return f"{number:f}" if isinstance(number, Decimal) else repr(number)
 
 
 def _quoted(text: str) -> str:

@@ -31,7 +31,7 @@ _COLOURS = {"entered": "green", "left": "red", "moved": "yellow"}
 
 
 class Window(NamedTuple):
-    """One window of one key: bounds, and (place, rank, previous rank, score) of its rows.
+    """One window of one key: bounds, and (place, rank, previous rank, score, more) of its rows.
 
     ``query`` is the name of its query, of a workload.
     """
@@ -39,7 +39,7 @@ class Window(NamedTuple):
     start: int
     end: int
     query: str
-    rows: list[tuple[int, int, int, float | Decimal]]
+    rows: list[tuple[int, int, int, float | Decimal, list[float | Decimal | None]]]
 
 
 def write_tables(
@@ -64,12 +64,16 @@ def _draw(
     limit = max(_MOST_ROWS, console.height - _FRAME - 3)
     shown = (_last_of_each if board.queries else _last)(board, order, limit)
     names = [*dict.fromkeys([*keys, *cells.names])]
-    used = sorted({place for window in shown for place, _, _, _ in window.rows})
+    used = sorted({place for window in shown for place, *_ in window.rows})
     lead = 1 + sum(
         max(cell_len(name), *map(cell_len, values)) + 3
         for name, values in (
             ("rank", [str(max(len(window.rows) for window in shown))]),
-            ("score", [_rounded(score) for window in shown for *_, score in window.rows]),
+            ("score", [_rounded(score) for window in shown for *_, score, _ in window.rows]),
+            *(
+                (name, [_rounded(also[at]) for window in shown for *_, also in window.rows])
+                for at, name in enumerate(board.also)
+            ),
             *(() if board.objects else (("row", [f"{board.rows[place]:,}" for place in used]),)),
             *((("was", ["12"]), ("change", ["entered"])) if changes else ()),
             *((("query", [w.query[:_WIDEST] for w in shown]),) if board.queries else ()),
@@ -126,7 +130,8 @@ def _windows(board: Leaderboard, order: Ints) -> Iterator[Window]:
     for block in board.blocks(order):
         previous = block.rank if block.previous is None else block.previous
         columns = (column.tolist() for column in (block.place, block.rank, previous))
-        rows = list(zip(*columns, board.numbers(block.score), strict=True))
+        also = [[]] * len(block.rank) if block.also is None else block.also.tolist()
+        rows = list(zip(*columns, board.numbers(block.score), also, strict=True))
         low = 0
         for start, end, size, key in zip(*(c.tolist() for c in block[:4]), strict=True):
             query = board.queries[key] if board.queries else ""
@@ -169,6 +174,8 @@ def _table(
         table.add_column("was", justify="right")
         table.add_column("change")
     table.add_column("score", justify="right", style="cyan", no_wrap=True)
+    for name in board.also:
+        table.add_column(Text(name), justify="right", no_wrap=True)
     if not board.objects:
         table.add_column("row", justify="right", style="dim", no_wrap=True)
     for at in columns:
@@ -183,7 +190,7 @@ def _table(
     left_over = 0
     for window in windows:
         left_over += max(0, len(window.rows) - limit)
-        for place, rank, previous, score in window.rows[:limit]:
+        for place, rank, previous, score, also in window.rows[:limit]:
             change: list[str | Text] = []
             if changes:
                 what = happened(rank, previous)
@@ -193,6 +200,7 @@ def _table(
                 str(rank or ""),
                 *change,
                 _rounded(score),
+                *map(_rounded, also),
                 *([] if board.objects else [f"{board.rows[place]:,}"]),
                 *(Text(_short(cells, at, place)) for at in columns),
             )
@@ -223,8 +231,10 @@ def _short(cells: Cells, column: int, place: int) -> str:
     return text.replace("\n", "⏎").replace("\r", "")
 
 
-def _rounded(value: float | Decimal) -> str:
-    """A number in about ten characters; whole numbers and decimals as they are."""
+def _rounded(value: float | Decimal | None) -> str:
+    """A number in about ten characters; whole numbers and decimals as they are, NULL is nothing."""
+    if value is None:
+        return ""
     if not isinstance(value, float):
         return f"{value:,}" if abs(value) >= 10_000 else f"{value}"
     exact = repr(float(value)).removesuffix(".0")

@@ -36,8 +36,6 @@ from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, WatermarkProgress
 from skyband.spark.state.batch import Piece, rows_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from skyband.spark.state.candidates import Answer
 
 T = TypeVar("T")
@@ -160,7 +158,7 @@ class StateSpec(ABC):
 
     # what windows that are still open need, see `updates.py`
 
-    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> Any:
+    def pane_of_rows(self, number: int, rows: list[Any], newest: int) -> Any:
         """A pane of rows that were reduced in tasks, as its blocks are read.
 
         ``newest`` is the position of its newest row.

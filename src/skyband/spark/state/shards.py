@@ -101,11 +101,12 @@ def merged(
     types: tuple[DataType, ...],
     score: DataType | None = None,
     changes: bool = False,
+    carried: int = 0,
 ) -> DataFrame:
     """One ranking per window and key, of those of its shards, or its ``changes``.
 
-    ``types`` are those of the parts of an id; behind them is the time of the newest row. A
-    ``score`` is a double unless its type is given.
+    ``types`` are those of the parts of an id, and of the ``carried`` columns behind them; then
+    comes the time of the newest row. A ``score`` is a double unless its type is given.
     """
     answers = answers.drop(f"key_{len(base.keys)}")  # the shard
     if shards == 1:
@@ -120,7 +121,7 @@ def merged(
         merge = _merge_any
     else:
         together = together.sortWithinPartitions(*names)
-    rank = partial(changed if changes else best, k)
+    rank = partial(changed, k, carried=carried) if changes else partial(best, k)
     return together.mapInArrow(partial(merge, rank, len(names), schema), schema)
 
 
@@ -163,22 +164,24 @@ def best(k: int, columns: Columns) -> tuple[Any, ...]:
     return (_total(candidates), scores, *ids)
 
 
-def changed(k: int, columns: Columns) -> tuple[Any, ...] | None:
+def changed(k: int, columns: Columns, carried: int = 0) -> tuple[Any, ...] | None:
     """What became of the k best of some rankings since the window before; None if nothing did.
 
     ``columns`` are those of :func:`best`, and behind them the scores, ids and times of the window
-    before. An object is known by its id; one that left has what it had last. All stand in order, as
-    if they were one ranking; behind their scores are their ranks and the previous ones.
+    before. An object is known by its id, without the ``carried`` columns behind it; one that left
+    has what it had last. All stand in order, as if they were one ranking; behind their scores are
+    their ranks and the previous ones.
     """
     candidates, *rankings = columns
     half = len(rankings) // 2
     now, before = (
         list(zip(*_best(k, part), strict=True)) for part in (rankings[:half], rankings[half:])
     )
-    was_at = {comparable(row[1:-1]): rank for rank, row in enumerate(before, start=1)}
+    ids = slice(1, -1 - carried)
+    was_at = {comparable(row[ids]): rank for rank, row in enumerate(before, start=1)}
     rows = []
     for rank, row in enumerate(now, start=1):
-        was = was_at.pop(comparable(row[1:-1]), 0)
+        was = was_at.pop(comparable(row[ids]), 0)
         if was != rank:
             rows.append((rank, was, *row))
     rows += [(0, was, *before[was - 1]) for was in was_at.values()]
@@ -186,8 +189,8 @@ def changed(k: int, columns: Columns) -> tuple[Any, ...] | None:
         return None
     parts = [list(column) for column in zip(*rows, strict=True)]
     order = _order(len(rows), parts[2:])
-    ranks, previous, scores, *ids, _ = ([part[i] for i in order] for part in parts)
-    return (_total(candidates), scores, ranks, previous, *ids)
+    ranks, previous, scores, *others, _ = ([part[i] for i in order] for part in parts)
+    return (_total(candidates), scores, ranks, previous, *others)
 
 
 def _total(candidates: list[int | None]) -> int | None:

@@ -20,7 +20,7 @@ from skyband.spark.axis import FOREVER, WatermarkProgress
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, array_field
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 UPDATE_COLUMNS = ("revision", "final")
 """What rows say besides if windows are reported while they are open."""
@@ -34,8 +34,8 @@ class PaneBlocks(Protocol):
     def join(self, blocks: list[bytes]) -> bytes:
         """Several blocks of a pane as one."""
 
-    def read(self, data: bytes) -> list[pa.RecordBatch]:
-        """The rows of a block, by each score that they are ranked by."""
+    def read(self, data: bytes) -> list[Any]:
+        """What the family makes a pane of: rows, by each score that they are ranked by."""
 
 
 class Block(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,21 +11,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     BinaryType,
-    ByteType,
-    DataType,
     DecimalType,
     DoubleType,
     FloatType,
-    IntegerType,
     LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
 )
 
 from skyband.errors import QueryError
-from skyband.query import Numbers
 from skyband.spark.columns import (
     LABEL,
     POSITION,
@@ -34,12 +29,27 @@ from skyband.spark.columns import (
     in_words,
     require_frame,
     schema_of,
-    unscaled,
 )
 from skyband.spark.explain import Lines, pane_lines, panes_of
-from skyband.spark.families.totals.blocks import PaneAdder, SumBlocks, SumBlockWriter
+from skyband.spark.families.totals.aggregates import (
+    ALSO,
+    CarriedTotal,
+    accumulator_of,
+    aggregate_of,
+    carried,
+    numbers_of,
+    of_text,
+    total_type,
+    value_of,
+)
+from skyband.spark.families.totals.blocks import (
+    PaneAdder,
+    SumBlocks,
+    SumBlockWriter,
+    also_column,
+)
 from skyband.spark.families.totals.state import TotalsSpec
-from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
+from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
 from skyband.spark.jobs.queries import (
     DESCRIBED,
     JobEmit,
@@ -50,24 +60,32 @@ from skyband.spark.jobs.queries import (
 )
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
-from skyband.spark.panes import pane_number, settled, watermarked
-from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
-from skyband.spark.scores import LONG_DIGITS, Score, as_double, evaluated, too_wide, warn_of_errors
-from skyband.spark.sessions import FAILURES, spark_message
+from skyband.spark.panes import longer, pane_number, settled, watermarked
+from skyband.spark.plan import (
+    RESERVED,
+    CarriedColumn,
+    Family,
+    WindowPlan,
+    check_k,
+    resolve_base,
+)
+from skyband.spark.scores import Score, as_double, evaluated
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import BLOCK, CLOSES, NEWEST, WATERMARK
 from skyband.spark.state.shards import merged, shard_groups, spread
 from skyband.spark.state.updates import PaneBlocks
-from skyband.totals.aggregate import EXPECTED, Aggregate, parsed
-from skyband.totals.query import TopKTotals
+from skyband.totals.aggregate import Aggregate
+from skyband.totals.query import ENDS, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
-_SUM_DIGITS = 19  # of a sum that a bigint holds
+_VALUES = "_sky_values"
 _TEXT = 24  # assumed bytes of a text
 _ADDED = {
     "rows": "rows, counted",
     "extremes": "the largest or least value of each",
     "whole_extremes": "the largest or least value of each",
+    "ends": "the value of the first or last row of each",
+    "whole_ends": "the value of the first or last row of each",
     "ints": "whole numbers, whose sums are exact",
     "longs": "whole numbers in two parts, whose sums are exact",
     "doubles": "doubles cut into whole numbers, so that sums are exact in any order",
@@ -83,6 +101,7 @@ class TotalsOptions(WindowOptions):
     id: Names | None = None
     keep: Names | None = None
     shards: int | None = None
+    also: Mapping[str, str | Column] | None = None
 
     def query(self) -> TopKTotals:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
@@ -103,6 +122,7 @@ class TotalsOptions(WindowOptions):
             )
         self.refuse_algorithm()
         self._check_key()
+        self._check_also()
         # what a Column asks for, only Spark can tell
         return replace(query, by=of_text(self.by).by) if isinstance(self.by, str) else query
 
@@ -130,6 +150,21 @@ class TotalsOptions(WindowOptions):
                 "leave shards out",
             )
 
+    def _check_also(self) -> None:
+        """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
+        reserved = (*RESERVED, "final", "revision")
+        if self.also is not None and not isinstance(self.also, Mapping):
+            raise QueryError(f"also is {self.also!r}", "aggregates by name", ALSO)
+        for name, text in (self.also or {}).items():
+            if not isinstance(name, str) or not name.strip() or name.lower() in reserved:
+                raise QueryError(
+                    f"also has a column called {name!r}",
+                    f"names other than {', '.join(reserved)}",
+                    ALSO,
+                )
+            if not isinstance(text, Column):
+                of_text(text, f"also {name!r}")
+
 
 @dataclass(frozen=True)
 class TotalsPlan(WindowPlan):
@@ -143,6 +178,18 @@ class TotalsPlan(WindowPlan):
     accumulator: Accumulator
     exact: Column | None
     shards: int
+    also: tuple[CarriedTotal, ...] = ()
+
+    @property
+    def carried_columns(self) -> tuple[CarriedColumn, ...]:
+        """The totals beside the one that ranks."""
+        return tuple(CarriedColumn(total.name, total.value) for total in self.also)
+
+    @property
+    def also_sums(self) -> tuple[PartialSums, ...]:
+        """How their values are added up."""
+        types = self.base.types
+        return tuple(PartialSums(t.accumulator, t.aggregate.by, types) for t in self.also)
 
     @property
     def sums(self) -> PartialSums:
@@ -151,8 +198,10 @@ class TotalsPlan(WindowPlan):
 
     @property
     def extras(self) -> tuple[Column, ...]:
-        """The whole number that is summed, if values are such."""
-        return () if self.exact is None else (self.exact.alias(EXACT),)
+        """The whole number that is summed, if values are such; the values that are carried."""
+        exact = () if self.exact is None else (self.exact.alias(EXACT),)
+        also = (total.column.alias(also_column(at)) for at, total in enumerate(self.also))
+        return (*exact, *also)
 
     def project(self, rows: DataFrame) -> DataFrame:
         """Make keys equal where Spark's groups are: there is one zero, and one NaN."""
@@ -169,14 +218,14 @@ class TotalsPlan(WindowPlan):
             return self._open_blocks(rows)
         if rows.isStreaming and not self.base.deduplicate_by:
             return self._added_by_tasks(rows)
+        if self.also:
+            return self._added_from_rows(rows)
         return self._added_by_spark(rows)
 
     def _open_blocks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream whose windows are reported while they are open, task by task."""
-        groups, sums, grid = shard_groups(self.base), self.sums, self.grid
-        rows = settled(rows, self.base, grid)
-        values = rows.select(*groups, *sums.key, POSITION, sums.value)
-        blocks = _written(values, PaneAdder(tuple(groups), sums, grid))
+        groups, grid = shard_groups(self.base), self.grid
+        blocks = _written(self._values(settled(rows, self.base, grid)), self._adder)
         label = self.base.axis.moment_sql(grid.label_of_pane_sql(F.col("pane")))
         delay = self.base.axis.watermark_delay(grid.slide)
         closes = F.shiftright("pane", 1).alias(CLOSES)
@@ -184,15 +233,38 @@ class TotalsPlan(WindowPlan):
         laid_out = blocks.select(*groups, label.alias(LABEL), closes, "pane", newest, BLOCK)
         return laid_out.withMetadata(LABEL, {WATERMARK: delay})
 
+    def _values(self, rows: DataFrame) -> DataFrame:
+        """What tasks add up of rows."""
+        also = [also_column(at) for at in range(len(self.also))]
+        sums = self.sums
+        return rows.select(*shard_groups(self.base), *sums.key, POSITION, sums.value, *also)
+
+    @property
+    def _adder(self) -> PaneAdder:
+        return PaneAdder(tuple(shard_groups(self.base)), self.sums, self.grid, self.also_sums)
+
     def _added_by_tasks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream: added up by its tasks, closed by the watermark."""
-        groups, sums, grid = shard_groups(self.base), self.sums, self.grid
-        values = rows.select(*groups, *sums.key, POSITION, sums.value)
-        blocks = _written(values, PaneAdder(tuple(groups), sums, grid))
+        groups, grid = shard_groups(self.base), self.grid
+        blocks = _written(self._values(rows), self._adder)
         blocks = blocks.withColumn(LABEL, grid.label_of_pane_sql(F.col("pane")))
         panes = watermarked(blocks, self.base, grid.slide).groupBy(*groups, LABEL, "pane")
         whole = panes.agg(F.collect_list(BLOCK).alias(BLOCK)).filter(F.size(BLOCK) > 0)
         return whole.select(*groups, "pane", BLOCK)
+
+    def _added_from_rows(self, rows: DataFrame) -> DataFrame:
+        """The same with totals beside the one that ranks; a stream keeps all rows until then.
+
+        Buckets and kinds of totals differ, so no one aggregation of Spark adds them up.
+        """
+        rows = settled(rows, self.base, self.grid)
+        if rows.isStreaming:
+            values = self._values(rows).columns
+            panes = rows.groupBy(*shard_groups(self.base), LABEL, *longer(rows))
+            closed = panes.agg(F.collect_list(F.struct(*values)).alias(_VALUES))
+            rows = closed.select(F.inline(_VALUES))
+        blocks = _written(self._values(rows), self._adder).filter(F.col(BLOCK).isNotNull())
+        return blocks.withColumn(BLOCK, F.array(BLOCK))
 
     def _added_by_spark(self, rows: DataFrame) -> DataFrame:
         """Panes of a batch, or of a stream whose rows count once by what tells them apart."""
@@ -218,17 +290,22 @@ class TotalsPlan(WindowPlan):
             self.shards > 1,
             self.digest,
             paired,
+            self.also_sums,
+            tuple(total.value.transport_type for total in self.also),
         )
 
     @property
     def blocks(self) -> PaneBlocks:
         """Partial sums of each key."""
-        return SumBlocks(self.sums)
+        return SumBlocks(self.sums, self.also_sums)
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Make one ranking of those of several shards."""
-        types, score = self.base.types, self.score.transport_type
-        return merged(answers, self.base, self.shards, self.query.k, types, score, self.changes)
+        carried = tuple(total.value.transport_type for total in self.also)
+        types, score = (*self.base.types, *carried), self.score.transport_type
+        return merged(
+            answers, self.base, self.shards, self.query.k, types, score, self.changes, len(carried)
+        )
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
@@ -239,12 +316,27 @@ class TotalsPlan(WindowPlan):
             "totals": [column.name for column in self.base.columns],
             "held": self.accumulator,
             "shards": self.shards,
+            **({"also": self._described_also} if self.also else {}),
         }
+
+    @property
+    def _described_also(self) -> list[str]:
+        return [f"{t.aggregate} AS {t.name}, {t.accumulator}" for t in self.also]
 
     @property
     def missing(self) -> str:
         """What rows lack that are not ranked, in words."""
         return self.aggregate.value or "score"
+
+    @property
+    def not_ranked(self) -> str:
+        """What is not ranked, in words."""
+        if self.aggregate.by not in ENDS:
+            return super().not_ranked
+        key = in_words([column.name for column in self.base.columns])
+        return (
+            f"each {key} whose {self.aggregate.by} {self.missing} is NULL or NaN; rows are counted"
+        )
 
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
@@ -254,6 +346,7 @@ class TotalsPlan(WindowPlan):
         lines = [
             *pane_lines(self),
             ("total", f"{self.aggregate} of each {key}{each}: {_ADDED[self.accumulator]}"),
+            *(("" if at else "also", str(t)) for at, t in enumerate(self._also_in_words)),
             ("before the shuffle", f"each task adds up its rows of a {key} and pane"),
             ("path", f"{many}: each {key} is in one of them"),
             ("", "a slide costs the pane that comes and the one that goes, not the window"),
@@ -266,11 +359,16 @@ class TotalsPlan(WindowPlan):
             )
         return lines
 
+    @property
+    def _also_in_words(self) -> list[str]:
+        return [f"{t.name}: {t.aggregate}, {_ADDED[t.accumulator]}" for t in self.also]
+
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name; how many keys there are, only the stream knows."""
         return {
             "path": "shards",
             "total": str(self.aggregate),
+            **({"also": {t.name: str(t.aggregate) for t in self.also}} if self.also else {}),
             "slide": self.query.window.slide,
             "panes_per_window": panes_of(self).per_window,
             "shards": self.shards,
@@ -280,7 +378,7 @@ class TotalsPlan(WindowPlan):
     @property
     def _key_bytes(self) -> int:
         texts = (StringType, BinaryType)
-        fields = self.sums.schema.fields
+        fields = [f for sums in (self.sums, *self.also_sums) for f in sums.schema.fields]
         return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
 
 
@@ -295,7 +393,7 @@ class TotalsQuery(JobQuery):
     """What :func:`skyband.spark.top_k` is asked with ``key``, in a job file."""
 
     k: int = Field(description="a whole number, such as 10")
-    by: str = Field(description="a sum, count, max, min or avg, such as sum(bytes)")
+    by: str = Field(description="a sum, count, max, min, avg, first or last, such as sum(bytes)")
     key: JobNames = Field(description="the column, or the columns, by which rows are added up")
     window: str | WindowFields = Field(description=f"a duration such as 1 hour, or {DESCRIBED}")
     slide: str | None = Field(default=None, description="a duration, such as 1 minute")
@@ -304,17 +402,29 @@ class TotalsQuery(JobQuery):
     emit: JobEmit = Field(default="all", description="all, changes or updates")
     open_windows: JobOpenWindows = Field(default="all", description="all or current")
     shards: int | None = Field(default=None, description="a whole number, such as 8")
+    also: dict[str, str] | None = Field(
+        default=None, description="aggregates by name, such as {orders: count(*)}"
+    )
 
     def options(self, safe: SafeText, drain: str | None = None) -> TotalsOptions:
         """The options that are asked for."""
-        aggregate = of_text(self.by)
-        if aggregate.value is not None:
-            aggregate = aggregate._replace(value=safe(aggregate.value))
-        return TotalsOptions(**self.fields(by=str(aggregate), drain=drain))
+        given: dict[str, Any] = {"by": _safe(self.by, "by", safe), "drain": drain}
+        if self.also is not None:
+            also = {n: _safe(text, f"also {n!r}", safe) for n, text in self.also.items()}
+            given["also"] = also
+        return TotalsOptions(**self.fields(**given))
 
     def words(self) -> str:
         """The query in words."""
         return f"{self.options(str).query()}: {self.by} of each {in_words(self.key)}"
+
+
+def _safe(text: str, option: str, safe: SafeText) -> str:
+    """An aggregate of a job file, whose expression was checked."""
+    aggregate = of_text(text, option)
+    if aggregate.value is not None:
+        aggregate = aggregate._replace(value=safe(aggregate.value))
+    return str(aggregate)
 
 
 class TotalsFamily(Family):
@@ -329,7 +439,7 @@ class TotalsFamily(Family):
         query = options.query()
         require_frame(df)
         aggregate = aggregate_of(df, options.by)
-        value = _value(df, aggregate)
+        value = value_of(df, aggregate)
         check_k(query.k)
         column = as_double(evaluated(df, value, "by")[0])
         _check_key(df, options)
@@ -342,21 +452,23 @@ class TotalsFamily(Family):
             id=options.key,
             id_option="key",
         )
-        accumulator, exact, type = _accumulator(df, aggregate)
-        whole = accumulator in WHOLE and aggregate.by != "mean"
-        numbers: Numbers = "int64" if whole else "float64"
+        accumulator, exact, type = accumulator_of(df, aggregate)
+        numbers = numbers_of(aggregate, accumulator)
         scale = type.scale if isinstance(type, DecimalType) else 0
         alone = options.alone or (query.emit == "updates" and df.isStreaming)
+        also = carried(df, options.also or {}, base)
+        kinds = {total.name: total.total for total in also}
         return TotalsPlan(
             base,
-            replace(query, by=aggregate.by, numbers=numbers, scale=scale),
-            Score(column, _total_type(aggregate, type)),
+            replace(query, by=aggregate.by, numbers=numbers, scale=scale, also=kinds),
+            Score(column, total_type(aggregate, type)),
             str(aggregate),
             options.algorithm,
             aggregate,
             accumulator,
             exact,
             options.shards or (1 if alone else usual_shards(base.partitions)),
+            also,
         )
 
 
@@ -371,117 +483,4 @@ def _check_key(df: DataFrame, options: TotalsOptions) -> None:
         )
 
 
-def _value(df: DataFrame, aggregate: Aggregate) -> str | Column:
-    """What the rows are checked and counted by: a number for each row that adds to a total."""
-    if aggregate.value is None:
-        return F.lit(1)
-    if aggregate.by != "count":
-        return aggregate.value
-    column = F.expr(aggregate.value)
-    type = _type(df, aggregate.value)
-    warn_of_errors(df, aggregate.value)
-    nothing = F.lit(None).cast("double")
-    if isinstance(type, (DoubleType, FloatType)):
-        nan = F.when(F.isnan(column), F.lit(float("nan")))
-        return F.when(column.isNull(), nothing).otherwise(F.coalesce(nan, F.lit(1.0)))
-    return F.when(column.isNull(), nothing).otherwise(F.lit(1.0))
-
-
-def _accumulator(
-    df: DataFrame, aggregate: Aggregate
-) -> tuple[Accumulator, Column | None, DataType]:
-    """What a pane holds of a key; the whole numbers that it is of, if it is; the type of values."""
-    double = DoubleType()
-    if aggregate.value is None or aggregate.by == "count":
-        return "rows", None, double
-    column, type = F.expr(aggregate.value), _type(df, aggregate.value)
-    extreme = aggregate.by in ("max", "min")
-    if isinstance(type, (ByteType, ShortType, IntegerType)):
-        return (
-            ("extremes", None, double) if extreme else ("ints", column.cast("bigint"), LongType())
-        )
-    if isinstance(type, LongType):
-        return "whole_extremes" if extreme else "longs", column, type
-    if not isinstance(type, DecimalType):
-        return "extremes" if extreme else "doubles", None, double
-    if type.precision > LONG_DIGITS:
-        raise too_wide(aggregate.value, "the value of by", type)
-    return "whole_extremes" if extreme else "longs", unscaled(column, type), type
-
-
-def _total_type(aggregate: Aggregate, type: DataType) -> DataType:
-    """The type of totals of values of a type: a mean is rounded, a sum may have a digit more."""
-    if aggregate.by in ("count", "mean"):
-        return DoubleType()
-    if isinstance(type, DecimalType) and aggregate.by == "sum":
-        return DecimalType(_SUM_DIGITS, type.scale)
-    return type
-
-
-def _type(df: DataFrame, value: str) -> DataType:
-    try:
-        return df.select(F.expr(value)).schema.fields[0].dataType
-    except FAILURES as error:
-        raise QueryError(
-            f"by {value!r} cannot be evaluated: {spark_message(error)}",
-            f"an expression over {', '.join(schema_of(df).names)}",
-        ) from None
-
-
 FAMILY = TotalsFamily()
-
-
-_DECIMAL = re.compile(r"(?<![\w.`'])(\d+\.\d+(?:[eE][+-]?\d+)?)(?![\w.`'])")
-
-
-def aggregate_of(df: DataFrame, by: str | Column) -> Aggregate:
-    """The aggregate that ``by`` asks for; raises before any row is read."""
-    return _of_column(df, by) if isinstance(by, Column) else of_text(by)
-
-
-def of_text(by: str) -> Aggregate:
-    """The aggregate that SQL text asks for; raises if it is something else."""
-    aggregate = parsed(by) if isinstance(by, str) else None
-    if aggregate is None:
-        raise QueryError(f"by is {by!r} with key=", EXPECTED, "write by='sum(bytes)'")
-    return aggregate
-
-
-def _of_column(df: DataFrame, by: Column) -> Aggregate:
-    try:
-        result = df.agg(by)
-        spelled = df.agg(F.coalesce(by)).columns[0].removeprefix("coalesce(").removesuffix(")")
-    except FAILURES:
-        raise QueryError(f"by is {by} with key=", EXPECTED, "write by=F.sum('bytes')") from None
-    spelled, refused = _unnamed(spelled), False
-    for text in (spelled, _DECIMAL.sub(r"\1D", spelled), _unnamed(words_of(by))):
-        aggregate = parsed(text)
-        refused = refused or aggregate is None
-        if aggregate is not None and _same(df, result, text):
-            return aggregate
-    if refused:
-        raise QueryError(f"by is {spelled} with key=", EXPECTED, "write by=F.sum('bytes')")
-    raise QueryError(
-        f"by is {spelled}, a Column whose words Spark does not read back as they were",
-        "an aggregate that can be taken apart",
-        "write it as SQL text, such as by=\"sum(CASE WHEN kind = 'a' THEN bytes END)\", or add the "
-        "value as a column first",
-    )
-
-
-def words_of(by: object) -> str:
-    """A Column as it was written, if it was written as SQL text."""
-    return str(by).removeprefix("Column<'").removesuffix("'>")
-
-
-def _unnamed(text: str) -> str:
-    """An expression without the name that ``alias`` gave it."""
-    whole, _, name = text.rpartition(" AS ")
-    return whole if whole and parsed(text) is None and ")" not in name else text
-
-
-def _same(df: DataFrame, result: DataFrame, text: str) -> bool:
-    try:
-        return bool(result.sameSemantics(df.agg(F.expr(text))))
-    except FAILURES:
-        return False

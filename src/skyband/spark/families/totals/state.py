@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql.types import BinaryType, DataType, LongType, StructField
 
+from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
+from skyband.spark.families.totals.blocks import framed, frames
 from skyband.spark.families.totals.sums import PartialSums, int64
 from skyband.spark.state.batch import Piece, comparable, rows_of
 from skyband.spark.state.cache import EngineCache
@@ -57,13 +59,15 @@ class ShardTotals:
     has their bytes can make it anew, and one that took in fewer panes can catch up.
     """
 
-    def __init__(self, query: TopKTotals, sums: PartialSums) -> None:
+    def __init__(
+        self, query: TopKTotals, sums: PartialSums, also: tuple[PartialSums, ...] = ()
+    ) -> None:
         import pyarrow as pa
 
         from skyband.spark.families.totals.keys import KeyEncoder
         from skyband.totals.monitor import TotalsMonitor
 
-        self._sums = sums
+        self._sums, self._also = sums, also
         self._grid = PaneGrid.of(query.window)
         self._changes = query.emit == "changes"
         self.monitor = TotalsMonitor(query, options={"ties": "arrival"})
@@ -104,14 +108,9 @@ class ShardTotals:
 
         Returns its bytes, too, as they are to be kept.
         """
-        import pyarrow as pa
-
-        from skyband.spark.state.arrow_order import in_order
-
-        rows = self._read(blocks)
-        rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
-        data = arrow_bytes(rows)
-        return data, self._insert(number, rows, data)
+        totals = [self._ordered(rows) for rows in self._read(blocks)]
+        data = self._bytes(totals)
+        return data, self._insert(number, totals, data)
 
     def take_again(self, number: int, data: bytes) -> None:
         """Take in a pane whose windows were answered already, so far as they were due."""
@@ -120,31 +119,71 @@ class ShardTotals:
         for _ in self._insert(number, self._read([data]), data):
             pass
 
-    def _read(self, blocks: list[bytes]) -> pa.RecordBatch:
-        """The rows of blocks, together."""
+    def _read(self, blocks: list[bytes], add_again: bool = False) -> list[pa.RecordBatch]:
+        """The rows of blocks, together: of the total that ranks, and of those that are carried.
+
+        First and last values of several blocks are picked from; others are ``add_again``ed up if
+        the blocks are those of several panes.
+        """
         import pyarrow as pa
 
-        schema = self._sums.arrow
-        parts = [pa.ipc.read_record_batch(pa.py_buffer(block), schema) for block in blocks]
-        if len(parts) == 1:
-            return parts[0]
-        (batch,) = pa.Table.from_batches(parts).combine_chunks().to_batches()
-        return batch
+        totals = (self._sums, *self._also)
+        parts: list[list[pa.RecordBatch]] = [[] for _ in totals]
+        for block in blocks:
+            for number, data in frames(block) if self._also else [(0, block)]:
+                schema = totals[number].arrow
+                parts[number].append(pa.ipc.read_record_batch(pa.py_buffer(data), schema))
+        read = []
+        for sums, batches in zip(totals, parts, strict=True):
+            if len(batches) == 1 and not add_again:
+                read.append(batches[0])
+                continue
+            table = pa.Table.from_batches(batches, sums.arrow).combine_chunks()
+            if not table.num_rows:
+                read.append(pa.RecordBatch.from_pylist([], sums.arrow))
+                continue
+            (batch,) = table.to_batches()
+            read.append(sums.add_again(batch) if add_again or sums.takes_nulls else batch)
+        return read
+
+    def _ordered(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows by time, then by key."""
+        import pyarrow as pa
+
+        from skyband.spark.state.arrow_order import in_order
+
+        return rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
+
+    def _bytes(self, totals: list[pa.RecordBatch]) -> bytes:
+        """The rows of a pane as they are kept."""
+        if not self._also:
+            return arrow_bytes(totals[0])
+        return b"".join(framed(number, arrow_bytes(rows)) for number, rows in enumerate(totals))
 
     def _key_columns(self, rows: pa.RecordBatch) -> list[Any]:
         return [rows.column(name) for name in self._sums.key]
 
-    def _insert(self, number: int, rows: pa.RecordBatch, data: bytes) -> Iterator[Answer]:
+    def _insert(self, number: int, totals: list[pa.RecordBatch], data: bytes) -> Iterator[Answer]:
         """Take in a pane whose rows stand in order."""
         before = self._grid.step(number) - 1
-        exact, counts = self._sums.exact_parts(rows)
-        keys = self.ids.number(self._key_columns(rows))
-        times = int64(rows.column(0))
+        keys, times, values, counts = [], [], [], []
+        for sums, rows in zip((self._sums, *self._also), totals, strict=True):
+            exact, count = sums.exact_parts(rows)
+            keys.append(self.ids.number(self._key_columns(rows))[exact.row])
+            times.append(int64(rows.column(0))[exact.row])
+            values.append(exact.value)
+            counts.append(count)
+        columns: dict[str, Any] = {"values": values[0], "counts": counts[0]}
+        if self._also:  # a row belongs to one of the totals
+            query = self.monitor.query
+            whole = [total.whole for total in (query.total, *query.carried.values())]
+            pairs = _of_several(values, counts, whole)
+            also = dict(zip(query.also, pairs[1:], strict=True))
+            columns = {"values": pairs[0][0], "counts": pairs[0][1], "also": also}
         ranked = self.monitor.push(
-            keys[exact.row],
-            exact.value,
-            counts=counts,
-            times=times[exact.row],
+            np.concatenate(keys),
+            **columns,
+            times=np.concatenate(times),
             watermark=self._grid.window_end(before),
         )
         self.alive[number] = _digest(data)
@@ -171,17 +210,12 @@ class ShardTotals:
 
         ``panes`` are those that were not written yet; ``read`` gives the bytes of the others.
         """
-        import pyarrow as pa
-
-        from skyband.spark.state.arrow_order import in_order
-
         newest = max(self.alive, default=0)
         same = [n for n in self.alive if self._grid.last(n) == self._grid.last(newest)]
         if not self._grid.together or len(same) <= _MANY_PANES:
             return dict(panes)
-        rows = self._sums.add_again(self._read([panes.get(n) or read(n) for n in same]))
-        rows = rows.take(pa.array(in_order(int64(rows.column(0)), self._key_columns(rows))))
-        data = arrow_bytes(rows)
+        totals = self._read([panes.get(n) or read(n) for n in same], add_again=True)
+        data = self._bytes([self._ordered(rows) for rows in totals])
         self.alive = {n: digest for n, digest in self.alive.items() if n not in same}
         self.alive[newest] = _digest(data)
         return {**panes, newest: data}
@@ -205,12 +239,14 @@ class ShardTotals:
 
     def _answers(self, ranked: Ranked) -> Iterator[Answer]:
         """Windows with their keys and the times of their newest rows."""
-        if self.monitor.dropped.total:
-            raise AssertionError(f"partial sums of a pane were dropped: {self.monitor.dropped}")
+        dropped = self.monitor.dropped
+        if dropped.late or (dropped.total and not self._also):  # whose rows have no other value
+            raise AssertionError(f"partial sums of a pane were dropped: {dropped}")
         if not ranked.rows:
             return
         assert ranked.time is not None
-        columns = [*self.ids.columns(ranked.id), ranked.time.tolist()]
+        also = [_nullable(column) for column in (ranked.also or {}).values()]
+        columns = [*self.ids.columns(ranked.id), *also, ranked.time.tolist()]
         score = ranked.score.tolist()
         for window, low, high, ranks in ranked_windows(ranked, self.monitor.query):
             yield Answer(window, score[low:high], [column[low:high] for column in columns], *ranks)
@@ -218,7 +254,8 @@ class ShardTotals:
     def _forget(self) -> None:
         """Let go of keys that can no longer be reported."""
         if len(self.ids) > 2 * self.ranked_keys + _FEW_KEYS:
-            self.ids.keep(np.unique(self.monitor.reportable()[0]))
+            needed = [self.monitor.reportable()[0], *self.monitor.carried_keys()]
+            self.ids.keep(np.unique(np.concatenate(needed)))
 
 
 _engines: EngineCache[ShardTotals] = EngineCache()
@@ -230,7 +267,8 @@ class TotalsSpec(StateSpec):
 
     The query's window counts microseconds. ``score`` is the type of totals; ``merged`` says that
     rankings of several shards are merged, ``digest`` names the query. Rankings that are merged to
-    tell changes are ``paired`` with those of the window before.
+    tell changes are ``paired`` with those of the window before. ``also`` are the totals that are
+    carried, and ``carried`` the types of their columns.
     """
 
     query: TopKTotals
@@ -239,6 +277,8 @@ class TotalsSpec(StateSpec):
     merged: bool
     digest: str
     paired: bool = False
+    also: tuple[PartialSums, ...] = ()
+    carried: tuple[DataType, ...] = ()
 
     @property
     def pane_store(self) -> tuple[str, str] | None:
@@ -273,20 +313,21 @@ class TotalsSpec(StateSpec):
 
     @property
     def _types(self) -> tuple[DataType, ...]:
-        return (*self.sums.types, LongType()) if self.merged else self.sums.types
+        types = (*self.sums.types, *self.carried)
+        return (*types, LongType()) if self.merged else types
 
     def pane(self, values: tuple[Any, ...]) -> PaneBlocks:
         """Blocks of a pane: its number, their bytes."""
         number, blocks = values
         return number, [bytes(block) for block in blocks]
 
-    def pane_of_rows(self, number: int, rows: list[pa.RecordBatch], newest: int) -> PaneBlocks:
+    def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneBlocks:
         """Partial sums of a pane."""
-        return number, [arrow_bytes(part) for part in rows]
+        return number, rows
 
     def new(self) -> ShardTotals:
         """A shard of which nothing is known."""
-        return ShardTotals(self.query, self.sums)
+        return ShardTotals(self.query, self.sums, self.also)
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
@@ -413,6 +454,37 @@ class UnwrittenPanes:
 
     def __delitem__(self, pane: int) -> None:
         self._written.pop(pane, None)
+
+
+def _of_several(
+    values: list[Any], counts: list[Ints | None], whole: list[bool]
+) -> list[tuple[Any, Ints]]:
+    """Rows of several totals, one behind the other: of each total all values, and their counts.
+
+    A row has a value of its own total only, and counts 0 for the others.
+    """
+    lengths = [len(part) for part in values]
+    pairs: list[tuple[Any, Ints]] = []
+    for at, (part, count, is_whole) in enumerate(zip(values, counts, whole, strict=True)):
+        mine = slice(sum(lengths[:at]), sum(lengths[: at + 1]))
+        number = np.zeros(sum(lengths), np.int64 if is_whole else np.float64)
+        null = np.ones(len(number), np.bool_)
+        if hasattr(part, "is_null"):
+            null[mine] = part.is_null().to_numpy(zero_copy_only=False)
+            number[mine] = part.fill_null(0).to_numpy(zero_copy_only=False)
+        else:
+            null[mine], number[mine] = False, part
+        of_rows = np.zeros(len(number), np.int64)
+        of_rows[mine] = 1 if count is None else count
+        column = np.ma.array(number, mask=null) if is_whole else np.where(null, np.nan, number)
+        pairs.append((column, of_rows))
+    return pairs
+
+
+def _nullable(column: Any) -> list[Any]:
+    """A column of totals for Spark: NULL where there is none."""
+    values = column.tolist()  # of a masked one, None already
+    return [None if value is None or value != value else value for value in values]
 
 
 def _digest(data: bytes) -> bytes:

@@ -40,14 +40,19 @@ from skyband.totals.query import By
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Accumulator = Literal["rows", "extremes", "whole_extremes", "ints", "longs", "doubles"]
-"""What a pane holds of a key: rows, the largest or least value, or a sum of such numbers."""
+Accumulator = Literal[
+    "rows", "extremes", "whole_extremes", "ends", "whole_ends", "ints", "longs", "doubles"
+]
+"""What a pane holds of a key: rows, the largest or least value, the first or last one, or a sum of
+such numbers."""
 
-WHOLE: tuple[Accumulator, ...] = ("whole_extremes", "ints", "longs")
+WHOLE: tuple[Accumulator, ...] = ("whole_extremes", "whole_ends", "ints", "longs")
 """Those of whole numbers of 64 bits."""
 
 EXACT = "_sky_exact"
 """The whole number that is summed, if the values are such."""
+OLDEST = "oldest"
+"""The time of the first row, if its value is the total."""
 BUCKET = "bucket"
 ROWS = "rows"
 PART_BITS = 32
@@ -57,10 +62,13 @@ LOWEST, HIGHEST = -23, 23
 """Buckets of finite numbers; the ones beside them are those of the infinities."""
 
 _EXTREMES = ("extremes", "whole_extremes")
+_ENDS = ("ends", "whole_ends")
 _PARTS: dict[Accumulator, int] = {
     "rows": 0,
     "extremes": 1,
     "whole_extremes": 1,
+    "ends": 1,
+    "whole_ends": 1,
     "ints": 1,
     "longs": 2,
     "doubles": 3,
@@ -96,6 +104,11 @@ class PartialSums:
         return self.by in ("count", "mean")
 
     @property
+    def takes_nulls(self) -> bool:
+        """Whether rows without a value are rows like others."""
+        return self.accumulator in _ENDS
+
+    @property
     def key(self) -> list[str]:
         """The columns of a key."""
         return indexed("kept", len(self.types))
@@ -107,14 +120,18 @@ class PartialSums:
 
     @property
     def schema(self) -> StructType:
-        """The newest time, the key, bucket (doubles only), rows (if they matter), parts."""
-        part = DoubleType() if self.accumulator == "extremes" else LongType()
+        """The newest time, the key, bucket (doubles only), rows (if they matter), parts.
+
+        Of first values also the oldest time.
+        """
+        part = DoubleType() if self.accumulator in ("extremes", "ends") else LongType()
         return StructType(
             [
                 StructField(POSITION, LongType()),
                 *(StructField(*field) for field in zip(self.key, self.types, strict=True)),
                 *([StructField(BUCKET, IntegerType())] if self.accumulator == "doubles" else []),
                 *([StructField(ROWS, LongType())] if self.counted else []),
+                *([StructField(OLDEST, LongType())] if self.by == "first" else []),
                 *(StructField(name, part) for name in self.parts),
             ]
         )
@@ -131,6 +148,9 @@ class PartialSums:
         rows = cut_sql(rows, self.accumulator)
         names = [*groups, *self.key, LABEL]
         names += [name for name in (LONGER, BUCKET) if name in rows.columns]
+        if self.takes_nulls:
+            sums = rows.groupBy(*names).agg(*self._ends_sql())
+            return sums.select(*groups, pane, *self.schema.names)
         add = {"max": F.max, "min": F.min}[self.by] if self.accumulator in _EXTREMES else F.sum
         sums = rows.groupBy(*names).agg(
             F.max(F.when(F.col(SCORE).isNotNull(), F.col(POSITION))).alias(POSITION),
@@ -139,24 +159,40 @@ class PartialSums:
         )
         return sums.filter(F.col(ROWS) > 0).select(*groups, pane, *self.schema.names)
 
+    def _ends_sql(self) -> list[Column]:
+        """The newest time, and of first or last rows the value; of equal times the larger one."""
+        (value,) = map(F.col, self.parts)
+        at = F.col(POSITION) if self.by == "last" else -F.col(POSITION)
+        return [
+            F.max(POSITION).alias(POSITION),
+            F.min(POSITION).alias(OLDEST),
+            F.max_by(value, F.struct(at, value)).alias(*self.parts),  # NULL is the least
+        ]
+
     def add_arrow(
         self, rows: pa.RecordBatch, groups: tuple[str, ...], panes: Ints
     ) -> pa.RecordBatch:
-        """The same of rows that all have a value, and the panes that they are in.
+        """The same of rows that all have a value, if they must, and the panes that they are in.
 
         The last of ``groups`` is the shard, which follows from the key.
         """
         import pyarrow as pa
 
-        bucket, parts = cut_values(rows.column(self.value).to_numpy(), self.accumulator)
         same = [pa.array(panes), *(rows.column(name) for name in (*groups[:-1], *self.key))]
+        if self.takes_nulls:
+            at, value = rows.column(POSITION), rows.column(self.value)
+            ends, row = self._picked(same, at, at, value)
+            laid_out = {name: rows.column(name).take(row) for name in (*groups, *self.key)}
+            laid_out |= {"pane": same[0].take(row), **ends}
+            return _record_batch(laid_out, [*groups, "pane", *self.arrow.names])
+        bucket, parts = cut_values(rows.column(self.value).to_numpy(), self.accumulator)
         if bucket is not None:
             same.append(pa.array(bucket))
         values = dict(zip(self.parts, parts, strict=True))
         if self.counted:
             values[ROWS] = np.ones(rows.num_rows, np.int64)
         sums, first = self._added(same, {POSITION: rows.column(POSITION), **values})
-        laid_out: dict[str, Any] = {name: rows.column(name).take(first) for name in groups}
+        laid_out = {name: rows.column(name).take(first) for name in groups}
         laid_out["pane"] = same[0].take(first)
         laid_out |= {name: rows.column(name).take(first) for name in self.key}
         if bucket is not None:
@@ -165,7 +201,13 @@ class PartialSums:
         return _record_batch(laid_out, [*groups, "pane", *self.arrow.names])
 
     def add_again(self, sums: pa.RecordBatch) -> pa.RecordBatch:
-        """Partial sums of several panes as those of one."""
+        """Partial sums of several panes, or of several tasks, as those of one."""
+        if self.takes_nulls:
+            newest, value = sums.column(POSITION), sums.column(self.parts[0])
+            at = sums.column(OLDEST) if self.by == "first" else newest
+            ends, row = self._picked([sums.column(name) for name in self.key], at, newest, value)
+            ends |= {name: sums.column(name).take(row) for name in self.key}
+            return _record_batch(ends, self.arrow.names)
         same = {
             name: sums.column(name) for name in (*self.key, BUCKET) if name in sums.schema.names
         }
@@ -190,8 +232,30 @@ class PartialSums:
         added = {name: sums[f"{name}_{adds.get(name, 'sum')}"] for name in values}
         return added, sums["first_min"]
 
+    def _picked(
+        self, same: list[Any], at: Any, newest: Any, value: Any
+    ) -> tuple[dict[str, Any], Any]:
+        """Of equal rows the newest time, and time and value of the first or last; where it stands.
+
+        Of equal times the larger value counts, and NULL is the least.
+        """
+        import pyarrow as pa
+
+        from skyband.spark.state.arrow_order import codes
+
+        code, times = codes(same, len(value)), int64(at)
+        number = value.fill_null(0).to_numpy(zero_copy_only=False)
+        valid = value.is_valid().to_numpy(zero_copy_only=False)
+        order = np.lexsort((number, valid, times if self.by == "last" else ~times, code))
+        begins = np.flatnonzero(np.diff(code[order], prepend=-1))
+        row = pa.array(order[np.append(begins[1:], len(order)) - 1])
+        latest = pa.array(np.maximum.reduceat(int64(newest)[order], begins))
+        return {POSITION: latest, OLDEST: at.take(row), self.parts[0]: value.take(row)}, row
+
     def exact_parts(self, rows: pa.RecordBatch) -> tuple[ExactParts, Ints | None]:
         """Values to push, and how many rows each of them stands for, if that matters."""
+        if self.takes_nulls:  # the engine takes Arrow's NULLs
+            return single_parts(rows.column(self.parts[0])), None
         parts = [rows.column(name).to_numpy() for name in self.parts]
         if self.accumulator == "doubles":
             exact = double_parts(int64(rows.column(BUCKET)), parts)
