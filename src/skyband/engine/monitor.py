@@ -64,7 +64,9 @@ class BaseMonitor(ABC, Generic[Q]):
         window = self.query.window
         self._counted = isinstance(window, CountWindow)
         self._timed = isinstance(window, TimeWindow) and window.unit == "us"
-        self._inlet = Inlet(query.window, delay, self._pruned_to(), self._ties())
+        self._inlet = Inlet(
+            query.window, delay, self._pruned_to(), self._ties(), self._oldest_first()
+        )
         self._panes = self._inlet.waiting.panes
         self.plan: Plan = family.plan(query, algorithm, self._options)
         self._algorithm = self._new_algorithm()
@@ -81,6 +83,10 @@ class BaseMonitor(ABC, Generic[Q]):
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
         return self.query.k if self.family.prunes else None
+
+    def _oldest_first(self) -> bool:
+        """Whether of equal scores the oldest rank first, not the newest."""
+        return False
 
     def _ties(self) -> Any:
         """How rows of equal time follow each other."""

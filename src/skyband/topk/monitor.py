@@ -36,10 +36,10 @@ def _described(described: Mapping[str, Any]) -> TopK:
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
-    if query.ties == "oldest" and algorithm not in ("auto", OLDEST_FIRST):
+    if query.ties == "oldest" and algorithm not in ("auto", *OLDEST_FIRST):
         raise QueryError(
             f"algorithm is {algorithm!r} with ties='oldest'",
-            f"{OLDEST_FIRST}, auto: others forget an older row for a newer one of equal score",
+            f"{', '.join(OLDEST_FIRST)}, auto: others forget an older row for a newer one of equal score",
             "leave algorithm out",
         )
     if algorithm != "auto":
@@ -106,7 +106,7 @@ class Monitor(BaseMonitor[TopK]):
         return self._plain() if self._begins_plain else super()._new_algorithm()
 
     def _plain(self) -> Plain:
-        return Plain(replace(self._setting(), oldest_first=self.query.ties == "oldest"))
+        return Plain(replace(self._setting(), oldest_first=self._oldest_first()))
 
     @property
     @override
@@ -115,8 +115,8 @@ class Monitor(BaseMonitor[TopK]):
         return "row" if self.query.ties == "oldest" else "kernel"
 
     @override
-    def _pruned_to(self) -> int | None:
-        return None if self.query.ties == "oldest" else super()._pruned_to()
+    def _oldest_first(self) -> bool:
+        return self.query.ties == "oldest"
 
     @property
     @override

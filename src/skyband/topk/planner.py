@@ -13,14 +13,15 @@ from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
 
-OLDEST_FIRST = "recompute"
-"""The algorithm that can rank the oldest of equal scores first."""
+OLDEST_FIRST = ("mintopk", "recompute")
+"""The algorithms that can rank the oldest of equal scores first."""
 
 SAMPLE = 4096  # scores looked at
 _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
 _DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
 _NEAR = 200_000  # objects of a window that still stays close to the processor
+_FEW_SLIDES = 1 << 20  # in a window, of each of which mintopk keeps a record
 _SMALL = 20_000  # objects of a window in which partitions hardly pay if slides are short
 
 
@@ -41,7 +42,7 @@ def trend(scores: Floats) -> bool | None:
 def plan(query: TopK, observed: Floats | None = None) -> Plan:
     """Choose an algorithm for a query, given the first scores of its stream if there are any."""
     if query.ties == "oldest":
-        return Plan(OLDEST_FIRST, ("of equal scores the oldest comes first",))
+        return _oldest_first(query)
     window, k = query.window, query.k
     smooth = None if observed is None else trend(observed)
     if query.weights is not None and len(query.weights) > 1:
@@ -98,3 +99,11 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
             f"safe on any stream ({trend_seen})",
         ),
     )
+
+
+def _oldest_first(query: TopK) -> Plan:
+    """Few algorithms can: the best of them is that which keeps the fewest rows."""
+    reason, window = "of equal scores the oldest comes first", query.window
+    if window.panes.together or window.size <= _FEW_SLIDES * window.slide:
+        return Plan("mintopk", (reason, "it keeps what may still win and no other"))
+    return Plan("recompute", (reason, "slides are too many to keep a record of each"))
