@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from benchmarks.spark.state import State, goals
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -285,3 +286,13 @@ def test_k_rows_are_kept(window: TimeWindow, rising: bool) -> None:
         list(candidates.run([CandidatePane(2 * step, scores, [])], step))
         assert len(candidates) == 4
     candidates.check_invariants()
+
+
+def test_a_stream_keeps_k_rows_of_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    """The benchmark of it, over few rows: neither our count nor Spark's grows with the stream."""
+    records = State(rows=30_000, keys=4, batches=3).measure(spark, tmp_path)
+    answered = [record for record in records if record["candidates"] is not None]
+    assert {record["window"] for record in answered} == {"all_time", "cumulative"}
+    assert {record["per_key"] for record in answered} == {10}
+    assert {record["state_rows"] for record in answered} == {4}
+    assert all(met == "yes" for *_, met in goals(records))
