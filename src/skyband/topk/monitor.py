@@ -39,7 +39,8 @@ def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
     if query.ties == "oldest" and algorithm not in ("auto", *OLDEST_FIRST):
         raise QueryError(
             f"algorithm is {algorithm!r} with ties='oldest'",
-            f"{', '.join(OLDEST_FIRST)}, auto: others forget an older row for a newer one of equal score",
+            f"one of {', '.join(OLDEST_FIRST)}, auto: others forget an older row for a newer one"
+            " of equal score",
             "leave algorithm out",
         )
     if algorithm != "auto":
