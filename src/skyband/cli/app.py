@@ -212,6 +212,7 @@ def workload(
     by: By,
     time: Time = None,
     where: Where = None,
+    emit: Emit = "all",
     algorithm: Annotated[
         str, of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent.")
     ] = "auto",
