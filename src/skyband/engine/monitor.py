@@ -131,6 +131,11 @@ class BaseMonitor(ABC, Generic[Q]):
         return self._inlet.watermark.delay
 
     @property
+    def answered(self) -> int | None:
+        """The last window, by number, that was answered or passed over (time windows), or None."""
+        return self._steps.done
+
+    @property
     def arrived(self) -> int:
         """Rows pushed so far."""
         return self._inlet.arrived
