@@ -5,8 +5,9 @@ the float64 number whose bits, read as a whole number, are its size: of two such
 one stands for the larger number, and none is rounded. No such code can hold all of int64: of the
 2**64 patterns of a float64 number 2**53 - 2 are NaN, which have no order, and two are zero. So
 sizes beyond :data:`LARGEST` have no code, but for the ends of int64, which people take for "none"
-and "unlimited" and which the infinities stand for. On Spark, windows of time rank bigints as such, and
-take them all; what runs the local engine (rows by arrival, totals) refuses those without a code.
+and "unlimited" and which the infinities stand for. On Spark, windows of time rank bigints
+as such, and take them all; what runs the local engine (rows by arrival, totals) refuses those
+without a code.
 """
 
 from __future__ import annotations
