@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skyband.errors import QueryError
 from skyband.query import EMITS, Emit
-from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Direction = Literal["min", "max"]
 MOST = 16
@@ -42,7 +42,6 @@ class TopKDominating:
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
-        require_sliding(self.window, "dominating points")
         if self.emit not in EMITS:
             raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
         object.__setattr__(self, "dimensions", _dimensions(self.dimensions))

@@ -12,7 +12,7 @@ import numpy as np
 from skyband.errors import QueryError
 from skyband.order import Floats
 from skyband.query import EMITS, Emit
-from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Bounds = tuple[float, float]
 Combine = Literal["sum", "min", "max"] | Sequence[float] | Callable[[Floats], Floats]
@@ -65,7 +65,6 @@ class TopKIncomplete:
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
-        require_sliding(self.window, "objects of several streams")
         if self.emit not in EMITS:
             raise QueryError(f"emit is {self.emit!r}", "'all' or 'changes'", "leave emit out")
         if self.outside not in ("error", "clip"):

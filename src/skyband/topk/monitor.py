@@ -18,7 +18,7 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
-from skyband.engine.steps import Steps
+from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError
 from skyband.order import Bools
 from skyband.query import TopK
@@ -209,11 +209,7 @@ class Monitor(BaseMonitor[TopK]):
 
     @override
     def _kernel_steps(self, steps: Steps) -> Steps:
-        """Put rows that leave together into one window, which the first of them tells.
-
-        So an algorithm that asks how long each row lives need not know of such windows.
-        """
-        return steps._replace(window=steps.first) if self._panes.together else steps
+        return in_one_window(steps, self._panes)
 
     @override
     def _feed(self, rows: Rows, steps: Steps) -> Ranked:

@@ -30,7 +30,7 @@ from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import Score, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.shards import SHARD
-from skyband.windows import TimeWindow
+from skyband.windows import TimeWindow, require_sliding
 
 _COUNTED = 6 * 8  # bytes of a candidate besides its point and its columns
 
@@ -47,6 +47,7 @@ class DominatingOptions(WindowOptions):
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
+        require_sliding(window, "dominating points on Spark")
         query = TopKDominating(self.k, self.dimensions, window, self.emit)  # type: ignore[arg-type]
         self.check()
         self.check_window(window)
