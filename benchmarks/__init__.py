@@ -25,6 +25,7 @@ _PLAIN = {
     "updates": ("benchmarks.updates", "Updates"),
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
+    "spark-state": ("benchmarks.spark.state", "State"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
     "spark-totals": ("benchmarks.spark.totals", "Totals"),

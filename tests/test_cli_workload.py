@@ -70,6 +70,19 @@ def test_times_are_ranked_as_by_top(run, files):
     assert of_long == json.loads(alone.out)
 
 
+@pytest.mark.parametrize("algorithm", ["auto", "independent"])
+def test_changes_are_those_of_top(run, files, algorithm):
+    options = ["--by", "price", "--emit", "changes", "--format", "csv"]
+    ran = run(
+        "workload", files / "trades.parquet", "--queries", files / "counts.csv", *options,
+        "--algorithm", algorithm,
+    )  # fmt: skip
+    assert "change,previous_rank" in ran.out.splitlines()[0]
+    window = ["--k", 5, "--last", 300, "--slide", 100]
+    alone = run("top", files / "trades.parquet", *window, *options)
+    assert of_query(ran.out, "long, one") == alone.out.splitlines()[1:]
+
+
 def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LINES", "60")
@@ -116,5 +129,6 @@ def test_mistakes_are_reported(run, files):
     assert "[/x]" in run(*command, "--queries", files / "odd.csv").out
     (files / "latin.csv").write_bytes(b"name,k,window\n\xe9,1,5\n")
     assert "not text in UTF-8" in run.fails(*command, "--queries", files / "latin.csv")
+    assert "--emit is 'some'" in run.fails(*command, *counts, "--emit", "some")
     assert "--k with --queries" in run.fails("explain", *counts, "--k", 3)
     assert "--format is 'xml'" in run.fails(*command, *counts, "--format", "xml")

@@ -25,6 +25,7 @@ from skyband.engine.waiting import Waiting, by_arrival, by_id
 from skyband.order import rises, sequence
 from skyband.topk import plain
 from skyband.windows import Panes
+from tests.oracle import ranking
 
 WINDOWS = st.tuples(st.integers(1, 12), st.integers(1, 12), st.integers(-5, 5)).map(
     lambda parts: Panes(max(parts[:2]), min(parts[:2]), parts[2])
@@ -43,24 +44,25 @@ def triples_of(rows):
     return list(zip(rows.score.tolist(), rows.time.tolist(), rows.id.tolist(), strict=True))
 
 
-def best(triples, panes, k):
+def best(triples, panes, k, oldest_first=False):
     """The k best of each pane, by sorting it."""
     groups = {}
     for row in triples:
         pane = panes.first_window(row[1]), panes.last_window(row[1])
         groups.setdefault(pane, []).append(row)
-    return [row for group in groups.values() for row in sorted(group)[-k:]]
+    ties = "oldest" if oldest_first else "newest"
+    return [row for group in groups.values() for row in ranking(group, ties)[0][:k]]
 
 
-@given(ROWS, WINDOWS, st.integers(1, 4), st.booleans())
-def test_pruning_keeps_the_best_of_each_pane(triples, panes, k, in_sequence):
+@given(ROWS, WINDOWS, st.integers(1, 4), st.booleans(), st.booleans())
+def test_pruning_keeps_the_best_of_each_pane(triples, panes, k, in_sequence, oldest_first):
     if in_sequence:
         triples = sorted(triples, key=lambda row: row[1:])
     with pytest.MonkeyPatch.context() as patch:
         for name in ("_LEAST", "_CROWDED", "_TO_SORT"):
             patch.setattr(pruning, name, 0)
-        kept = pruning.best_of_panes(rows_of(triples), panes, k, in_sequence)
-    assert sorted(triples_of(kept)) == sorted(best(triples, panes, k))
+        kept = pruning.best_of_panes(rows_of(triples), panes, k, in_sequence, oldest_first)
+    assert sorted(triples_of(kept)) == sorted(best(triples, panes, k, oldest_first))
     if in_sequence:
         assert rises(kept.time)
 

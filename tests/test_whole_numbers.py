@@ -38,8 +38,11 @@ def test_codes_have_the_order_of_their_numbers(numbers):
 @pytest.mark.parametrize("number", [LARGEST + 1, -LARGEST - 1, ENDS[0] + 1, ENDS[1] - 1])
 def test_numbers_without_a_code_are_refused(number):
     monitor = Monitor(TopK(2, last(count=3), numbers="int64"))
-    with pytest.raises(DataError, match="whole numbers up to 9,218,868,437,227,405,311"):
+    with pytest.raises(DataError) as caught:
         monitor.push(np.array([1, number]))
+    assert caught.value.found == f"a number of scores is {number:,}"
+    assert caught.value.expected.startswith("whole numbers up to 9,218,868,437,227,405,311 in size")
+    assert "CAST(... AS DOUBLE)" in caught.value.fix
     with pytest.raises(DataError, match="whole numbers up to"):
         monitor.push(np.array([1, (1 << 64) - 1], np.uint64))
 

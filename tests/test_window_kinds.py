@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skyband import (
+    DominatingMonitor,
+    IncompleteMonitor,
     Monitor,
     QueryError,
     SnapshotError,
@@ -26,11 +28,13 @@ from skyband import (
     last,
     partitioned,
 )
+from skyband.incomplete import EXACT
 from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
 from skyband.totals.query import BYS
 from skyband.windows import FOREVER, AllTimeWindow, CumulativeWindow
-from tests.oracle import all_time_windows, changes, cumulative_windows
+from tests.oracle import Answer, all_time_windows, changes, cumulative_windows, dominating
+from tests.oracle_incomplete import best_objects
 from tests.oracle_totals import all_time_totals, cumulative_totals
 from tests.streams import answers, batches, reports, same
 from tests.test_conformance import clock, stream
@@ -305,11 +309,80 @@ def test_what_is_no_window_is_refused(make, message):
         make()
 
 
+def bounds_of(window, times):
+    """The bounds of all windows that hold a row."""
+    return [(answer.start, answer.end) for answer in expected(window, [0.0] * len(times), times, 1)]
+
+
+def some_window(chance):
+    every = chance.randint(1, 8)
+    if chance.random() < 0.4:
+        return all_time(every=every)
+    return cumulative(chance.randint(1, 6) * every, every=every, offset=chance.randint(-3, 3))
+
+
+@pytest.mark.parametrize("emit", ["all", "changes"])
+@pytest.mark.parametrize("algorithm", [*EXACT, "auto"])
+def test_incomplete_streams(algorithm, emit):
+    for seed in range(12):
+        chance = random.Random(f"{algorithm} {seed}")
+        window, k = some_window(chance), chance.randint(1, 4)
+        times = np.sort(np.array([chance.randint(-30, 120) for _ in range(80)]))
+        rows = [(chance.randint(0, 9), chance.randint(0, 1), chance.random()) for _ in range(80)]
+        known = [(*row, time) for row, time in zip(rows, times.tolist(), strict=True)]
+        known.sort(key=lambda row: (row[3], *row[:3]))
+        wanted = [
+            Answer(
+                start,
+                end,
+                best_objects(
+                    [row for row in known if start <= row[3] < end], k, "sum", [0, 0], "max"
+                ),
+            )
+            for start, end in bounds_of(window, times.tolist())
+        ]
+        monitor = IncompleteMonitor(TopKIncomplete(k, ["a", "b"], window, emit=emit), algorithm)
+        columns = [np.array(column) for column in zip(*rows, strict=True)]
+        windows = list(pushed(monitor, columns, times, [chance.randrange(80) for _ in range(3)]))
+        if emit == "all":
+            same(answers(windows), wanted)
+        else:
+            assert reports(windows) == expected_changes(window, wanted)
+
+
+@pytest.mark.parametrize("emit", ["all", "changes"])
+@pytest.mark.parametrize("algorithm", ["bfa", "eva", "ada", "contenders", "auto"])
+def test_dominating_points(algorithm, emit):
+    for seed in range(12):
+        chance = random.Random(f"{algorithm} {seed}")
+        window, k = some_window(chance), chance.randint(1, 4)
+        times = np.sort(np.array([chance.randint(-30, 120) for _ in range(60)]))
+        points = [(float(chance.randint(0, 5)), float(chance.randint(0, 5))) for _ in range(60)]
+        rows = list(zip(points, times.tolist(), range(60), strict=True))
+        wanted = [
+            Answer(start, end, dominating([row for row in rows if start <= row[1] < end], k))
+            for start, end in bounds_of(window, times.tolist())
+        ]
+        query = TopKDominating(k, [("x", "min"), ("y", "min")], window, emit)
+        monitor = DominatingMonitor(query, algorithm)
+        cuts = [chance.randrange(60) for _ in range(3)]
+        windows = list(pushed(monitor, [np.array(points)], times, cuts))
+        if emit == "all":
+            same(answers(windows), wanted)
+        else:
+            assert reports(windows) == expected_changes(window, wanted)
+
+
 @pytest.mark.parametrize("window", [cumulative("1 day", every="1 hour"), all_time(every="1 hour")])
 def test_families_that_cannot_say_so(window):
-    with pytest.raises(QueryError, match="expected a window that slides, for dominating points"):
-        TopKDominating(1, [("a", "min")], window)
-    with pytest.raises(QueryError, match="for objects of several streams"):
-        TopKIncomplete(1, ["a", "b"], window)
+    points, objects = TopKDominating(1, [("a", "min")], window), TopKIncomplete(1, ["a"], window)
+    for algorithm in ("ahba", "amsa"):
+        with pytest.raises(QueryError, match="a window that slides, for dominating points that"):
+            DominatingMonitor(points, algorithm)
+    with pytest.raises(QueryError, match="a window that slides, for dominating points that"):
+        DominatingMonitor(points, options={"keep_up": 1000})
+    for algorithm in ("likely", "approximate"):
+        with pytest.raises(QueryError, match=f"a window that slides, for {algorithm}, which"):
+            IncompleteMonitor(objects, algorithm)
     with pytest.raises(QueryError, match="for query 'q' of a workload"):
         Workload({"q": TopK(1, window)})

@@ -56,8 +56,10 @@ def both(run, *arguments, stdin=None):
         ("name,k,window,slide\na,2,40,15\nb,5,100,30\nc,1,7,7\n", []),
         ("name,k,window,slide\na,2,8 s,3 s\nb,4,30 s,10 s\n", ["--time", "ts"]),
         ("name,k,window,slide\na,2,8,3\nb,4,30,10\n", ["--time", "tick"]),
+        ("name,k,window,slide,full\na,2,40,15,yes\nb,5,9,3,no\n", ["--emit", "changes"]),
+        ("name,k,window,slide\na,2,8 s,3 s\n", ["--time", "ts", "--emit", "changes"]),
     ],
-    ids=["counts", "times", "ticks"],
+    ids=["counts", "times", "ticks", "changes of counts", "changes of times"],
 )
 def test_workloads(run, files, tmp_path, queries, time):
     file = tmp_path / "queries.csv"

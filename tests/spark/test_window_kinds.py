@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from benchmarks.spark.state import State, goals
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -217,6 +218,32 @@ def test_a_job(spark: SparkSession, tmp_path: Path, described: dict[str, Any]) -
     assert samples.result_rows(answers) == expected_rows(window, rows)
 
 
+@pytest.mark.spark
+def test_a_job_over_ticks(spark: SparkSession, tmp_path: Path) -> None:
+    rows = samples.rows(12, 120)
+    samples.write(tmp_path / "in", [rows[:60], rows[60:]])
+    window = {"ticks": 25, "slide": 10, "offset": 3}
+    job = {
+        "source": {"format": "parquet", "path": "in", "schema": samples.DDL},
+        "query": {
+            **{"k": 3, "by": "price", "time": "seq", "window": window, "delay": 0},
+            **{"id": "id", "keep": "id"},
+        },
+        "sink": {"format": "parquet", "path": "out"},
+        "checkpoint": "checkpoint",
+        "drain": True,
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    with Run(spark, load(tmp_path / "job.yaml")) as run:
+        run.prepare()
+        run.go(threading.Event(), lambda: None)
+    scores = [None if row["price"] is None else row["price"] + 0.0 for row in rows]
+    times, ids = [row["seq"] for row in rows], [row["id"] for row in rows]
+    windows = oracle.time_windows(scores, times, 25, 10, 3, 3, ids)
+    answers = spark.read.parquet(str(tmp_path / "out")).collect()
+    assert samples.result_rows(answers) == sorted(samples.oracle_rows(windows))
+
+
 def job_of(tmp_path: Path, **query: Any) -> Path:
     (tmp_path / "in").mkdir(exist_ok=True)
     file = tmp_path / "job.yaml"
@@ -233,6 +260,10 @@ def test_a_job_in_words(tmp_path: Path) -> None:
     always = {"all_time": True, "every": "1 minute"}
     file = job_of(tmp_path, window=always, by="count(*)", key="client")
     assert "top 3 keys by count of all time, every 1 minute" in words(load(file))
+    file = job_of(tmp_path, window={"ticks": 100, "slide": 10})
+    assert words(load(file)) == "top 3 of the last 100 ticks, every 10 ticks by price"
+    file = job_of(tmp_path, window={"cumulative": 100, "every": 10})
+    assert words(load(file)) == "top 3 of each 100 ticks so far, every 10 ticks by price"
 
 
 @pytest.mark.parametrize(
@@ -245,7 +276,14 @@ def test_a_job_in_words(tmp_path: Path) -> None:
         ({"window": {"cumulative": "1 day", "evry": "1 s"}}, "window is {cumulative: 1 day, evry"),
         ({"window": {"cumulative": "1 day", "every": "7 h"}}, "every is 7 hours, the period"),
         ({"window": {"cumulative": "1 day", "every": True}}, "every is True"),
-        ({"window": {"cumulative": "1 day", "every": 5}}, "query.window"),
+        ({"window": {"cumulative": "1 day", "every": 5}}, "period is '1 day' and every is 5"),
+        ({"window": {"cumulative": "1 day", "every": 5.5}}, "query.window"),
+        ({"window": {"ticks": "1 day"}}, "window is {ticks: 1 day}; expected"),
+        ({"window": {"ticks": True}}, "{ticks: 100, slide: 10}"),
+        ({"window": {"ticks": 5, "every": 5}}, "window is {every: 5, ticks: 5}; expected"),
+        ({"window": {"ticks": 5, "slide": "1 s"}}, "window is 5 and slide is '1 s'"),
+        ({"window": {"ticks": 5, "slide": 9}}, "slide is 9 ticks, the window is 5 ticks"),
+        ({"window": {"ticks": 5}, "slide": 5}, "slide is 5 beside window="),
         (
             {"window": {"all_time": True, "every": "1 day"}, "slide": "1 minute"},
             "slide is '1 minute' beside window=",
@@ -285,3 +323,13 @@ def test_k_rows_are_kept(window: TimeWindow, rising: bool) -> None:
         list(candidates.run([CandidatePane(2 * step, scores, [])], step))
         assert len(candidates) == 4
     candidates.check_invariants()
+
+
+def test_a_stream_keeps_k_rows_of_a_key(spark: SparkSession, tmp_path: Path) -> None:
+    """The benchmark of it, over few rows: neither our count nor Spark's grows with the stream."""
+    records = State(rows=30_000, keys=4, batches=3).measure(spark, tmp_path)
+    answered = [record for record in records if record["candidates"] is not None]
+    assert {record["window"] for record in answered} == {"all_time", "cumulative"}
+    assert {record["per_key"] for record in answered} == {10}
+    assert {record["state_rows"] for record in answered} == {4}
+    assert all(met == "yes" for *_, met in goals(records))

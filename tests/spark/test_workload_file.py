@@ -19,7 +19,7 @@ from skyband.spark.files import Staged, rank_staged
 pytestmark = pytest.mark.spark
 
 
-def some_queries(counted: bool) -> Workload:
+def some_queries(counted: bool, emit: Any = "all") -> Workload:
     chance = random.Random(3)
     queries = {}
     for number in range(20):
@@ -30,7 +30,7 @@ def some_queries(counted: bool) -> Workload:
             if counted
             else last(time=size, slide=slide, offset=chance.randint(-5, 5))
         )
-        queries[f"q{number}"] = TopK(k=chance.choice([1, 3, 8]), window=window)
+        queries[f"q{number}"] = TopK(chance.choice([1, 3, 8]), window, emit)
     return Workload(queries)
 
 
@@ -53,12 +53,18 @@ def staged(home: Path, place: Any, score: Any, prune: bool, ends: bool) -> Stage
     )
 
 
+def previous(window: Any) -> Any:
+    """Previous ranks, of changes."""
+    return None if window.previous_rank is None else window.previous_rank.tolist()
+
+
 @pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize("counted", [False, True])
+@pytest.mark.parametrize("emit", ["all", "changes"])
 def test_windows_are_those_of_the_local_engine(
-    spark: SparkSession, tmp_path: Path, counted: bool, prune: bool
+    spark: SparkSession, tmp_path: Path, counted: bool, prune: bool, emit: str
 ) -> None:
-    workload = some_queries(counted)
+    workload = some_queries(counted, emit)
     chance = np.random.default_rng(5)
     score = chance.choice([np.nan, 1.0, 2.0, 3.0, 5.0, np.inf], 700)
     at = np.cumsum(chance.choice([0, 0, 1, 2, 200], 700, p=[0.3, 0.2, 0.3, 0.19, 0.01])) - 50
@@ -72,13 +78,21 @@ def test_windows_are_those_of_the_local_engine(
         files = staged(tmp_path, at, score, prune, ends=False)
     names = list(workload)
     locally = [
-        (name, w.start, w.end, w.score.tolist(), w.id.tolist())
+        (name, w.start, w.end, w.score.tolist(), w.id.tolist(), w.rank.tolist(), previous(w))
         for part in local
         for name, w in part
         if len(w)
     ]
     on_spark = [
-        (names[query], w.start, w.end, w.score.tolist(), w.id.tolist())
+        (
+            names[query],
+            w.start,
+            w.end,
+            w.score.tolist(),
+            w.id.tolist(),
+            w.rank.tolist(),
+            previous(w),
+        )
         for queries, ranked in rank_staged(spark, files, WorkloadFile(workload), tmp_path / "out")
         for query, w in zip(queries.tolist(), ranked, strict=True)
     ]

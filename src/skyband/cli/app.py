@@ -216,6 +216,7 @@ def workload(
     by: By,
     time: Time = None,
     where: Where = None,
+    emit: Emit = "all",
     algorithm: Annotated[
         str, of_query("--algorithm", "NAME", "auto, mtopmerge, mtoplist, mtopband or independent.")
     ] = "auto",

@@ -23,9 +23,10 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import window_of
-from skyband.engine.steps import Steps
+from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError
 from skyband.order import Bools, Floats, Ints
+from skyband.windows import require_sliding
 
 
 def _described(described: Mapping[str, Any]) -> TopKDominating:
@@ -40,6 +41,8 @@ def _described(described: Mapping[str, Any]) -> TopKDominating:
 
 
 def _planned(query: TopKDominating, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    if algorithm in APPROXIMATE or "keep_up" in options:
+        require_sliding(query.window, "dominating points that are estimated")
     planned = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))
     if "keep_up" not in options:
         if algorithm == "auto" and options:
@@ -174,6 +177,10 @@ class DominatingMonitor(BaseMonitor[TopKDominating]):
         matrix = np.ascontiguousarray(np.stack(parts, axis=1)) + 0.0  # -0.0 becomes 0.0
         unranked = np.isnan(matrix).any(axis=1)
         return Rows(np.where(unranked, np.nan, 0.0), columns=(matrix,)), null
+
+    @override
+    def _kernel_steps(self, steps: Steps) -> Steps:
+        return in_one_window(steps, self._panes)
 
     @override
     def _no_rows(self) -> Rows:

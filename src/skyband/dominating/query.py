@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skyband.errors import QueryError
 from skyband.query import Emit, OpenWindows, check_emit, emit_words
-from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Direction = Literal["min", "max"]
 MOST = 16
@@ -43,7 +43,6 @@ class TopKDominating:
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
-        require_sliding(self.window, "dominating points")
         check_emit(self.emit, self.open_windows)
         object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
 

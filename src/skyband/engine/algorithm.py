@@ -217,6 +217,7 @@ def _array_of(like: NDArray[Any], name: str, arrays: Mapping[str, NDArray[Any]])
     return array
 
 
-def best_of(alive: Mapping[int, float], k: int) -> list[int]:
+def best_of(alive: Mapping[int, float], k: int, oldest_first: bool = False) -> list[int]:
     """The k best sequence numbers of a set of objects: for invariant checks."""
-    return sorted(alive, key=lambda seq: (alive[seq], seq), reverse=True)[:k]
+    sign = -1 if oldest_first else 1
+    return sorted(alive, key=lambda seq: (alive[seq], sign * seq), reverse=True)[:k]

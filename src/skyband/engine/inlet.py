@@ -23,11 +23,17 @@ class Inlet:
     """Takes rows in for windows of one kind, and says which of them may be answered.
 
     ``pruned_to`` says how many rows of a pane can be answers, None if any may matter; ``ties``
-    puts rows of equal time in sequence.
+    puts rows of equal time in sequence; of equal scores the newest rank first, or the
+    ``oldest_first``.
     """
 
     def __init__(
-        self, window: Window, delay: Any, pruned_to: int | None, ties: TieBreakers = by_id
+        self,
+        window: Window,
+        delay: Any,
+        pruned_to: int | None,
+        ties: TieBreakers = by_id,
+        oldest_first: bool = False,
     ) -> None:
         if delay is not None and not isinstance(window, TimeWindow):
             raise QueryError("delay with a count window", "a time window", "leave delay out")
@@ -37,7 +43,7 @@ class Inlet:
         self.watermark = Watermark(
             delay_of(delay, window) if isinstance(window, TimeWindow) else None
         )
-        self.waiting = Waiting(window.panes, pruned_to, ties)
+        self.waiting = Waiting(window.panes, pruned_to, ties, oldest_first)
         self.counts_unranked = True  # rows with a NULL or NaN score; else they are like others
         self.drops_unranked = True  # or the family needs them for something else
 

@@ -67,7 +67,9 @@ class BaseMonitor(ABC, Generic[Q]):
         window = self.query.window
         self._counted = isinstance(window, CountWindow)
         self._timed = isinstance(window, TimeWindow) and window.unit == "us"
-        self._inlet = Inlet(query.window, delay, self._pruned_to(), self._ties())
+        self._inlet = Inlet(
+            query.window, delay, self._pruned_to(), self._ties(), self._oldest_first()
+        )
         self._panes = self._inlet.waiting.panes
         self.plan: Plan = family.plan(query, algorithm, self._options)
         self._algorithm = self._new_algorithm()
@@ -76,8 +78,10 @@ class BaseMonitor(ABC, Generic[Q]):
         compares = query.emit == "changes" and self._changes_by != "kernel"
         self._changes = self._new_changes() if compares else None
         self._updates = Updates() if query.emit == "updates" else None
-        k = None if self._updates is None or self._panes.together else self._pruned_to()
-        self._open = None if k is None else OpenRankings(self._panes, k)
+        k = self._pruned_to()
+        runs_ahead = k is None or self._panes.together or self._oldest_first()
+        keeps_open = self._updates is not None and not runs_ahead
+        self._open = OpenRankings(self._panes, k or 0) if keeps_open else None
 
     @property
     def _changes_by(self) -> Literal["kernel", "row", "id"]:
@@ -92,6 +96,10 @@ class BaseMonitor(ABC, Generic[Q]):
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
         return self.query.k if self.family.prunes else None
+
+    def _oldest_first(self) -> bool:
+        """Whether of equal scores the oldest rank first, not the newest."""
+        return False
 
     def _ties(self) -> Any:
         """How rows of equal time follow each other."""
@@ -134,6 +142,11 @@ class BaseMonitor(ABC, Generic[Q]):
     def delay(self) -> int | None:
         """How far the watermark stays behind the newest time, None if the caller moves it."""
         return self._inlet.watermark.delay
+
+    @property
+    def answered(self) -> int | None:
+        """The last window, by number, that was answered or passed over (time windows), or None."""
+        return self._steps.done
 
     @property
     def arrived(self) -> int:

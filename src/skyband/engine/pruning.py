@@ -13,10 +13,14 @@ _CROWDED = 32  # times k: rows of a pane from which on pruning pays though nothi
 _TO_SORT = 4  # times k: the same where the rows have to be sorted
 
 
-def best_of_panes(rows: Rows, panes: Panes, k: int, in_sequence: bool) -> Rows:
+def best_of_panes(
+    rows: Rows, panes: Panes, k: int, in_sequence: bool, oldest_first: bool = False
+) -> Rows:
     """The rows without those that are not among the k best of their pane.
 
-    All rows come back if panes hold too few to make it pay. Rows keep their order. One pass.
+    All rows come back if panes hold too few to make it pay. Rows keep their order. One pass. Of
+    equal scores the newest are best, or the ``oldest_first``: then time runs backwards, and ids do,
+    for the kernels.
     """
     time, ids = rows.time, rows.id
     assert time is not None
@@ -37,15 +41,17 @@ def best_of_panes(rows: Rows, panes: Panes, k: int, in_sequence: bool) -> Rows:
     # kernels are compiled for contiguous, writable arrays only: others are copied
     candidates = Candidates(
         np.require(rows.score, requirements=["C", "W"]),
-        np.require(time, requirements=["C", "W"]),
-        np.require(ids, requirements=["C", "W"]),
+        np.require(~time if oldest_first else time, requirements=["C", "W"]),
+        np.require(~ids if oldest_first else ids, requirements=["C", "W"]),
     )
     with first_use("pane"):
         if in_sequence:
             choose_in_order(candidates, _bounds(time, panes, first, last), k, best)
         else:
-            split = panes.lengths[0] if kinds == 2 else 0
-            choose(candidates, panes.end(first - 1), panes.slide, split, k, best)
+            # backwards, a slide ends where it began, and its second pane comes first
+            begin = -panes.end(last) if oldest_first else panes.end(first - 1)
+            split = panes.lengths[1 if oldest_first else 0] if kinds == 2 else 0
+            choose(candidates, begin, panes.slide, split, k, best)
     slot = np.arange(2 * k, dtype=np.int64)
     return rows.take(np.sort(best.place[(slot < best.size[:, None]).ravel()]))
 

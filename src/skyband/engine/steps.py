@@ -42,6 +42,14 @@ class Steps(NamedTuple):
     base: Ints
 
 
+def in_one_window(steps: Steps, panes: Panes) -> Steps:
+    """Put rows that leave together into one window, which the first of them tells.
+
+    So an algorithm that asks how long each row lives need not know of such windows.
+    """
+    return steps._replace(window=steps.first) if panes.together else steps
+
+
 _NONE = np.empty(0, dtype=np.int64)
 _YES, _NO = np.array([True]), np.array([False])
 

@@ -38,15 +38,23 @@ class Waiting:
 
     Rows that come in sequence are neither sorted nor copied before they are released. ``k`` says
     how many rows of a pane can be answers, where that is known: others are dropped once there are
-    many. ``ties`` puts rows of equal time in sequence.
+    many. ``ties`` puts rows of equal time in sequence; of equal scores the newest are best, or the
+    ``oldest_first``.
 
     Complexity: O(1) per row; one sort per release if rows came out of order.
     """
 
-    def __init__(self, panes: Panes, k: int | None, ties: TieBreakers = by_id) -> None:
+    def __init__(
+        self,
+        panes: Panes,
+        k: int | None,
+        ties: TieBreakers = by_id,
+        oldest_first: bool = False,
+    ) -> None:
         self.panes = panes
         self.k = k
         self.ties = ties
+        self.oldest_first = oldest_first
         self.pruned = -FOREVER  # of rows before this time only the best of panes are left
         self._parts: list[Rows] = []
         self._in_sequence = True  # whether the parts, one after the other, are in sequence
@@ -164,7 +172,7 @@ class Waiting:
         """The rows without those of crowded panes that cannot be answers."""
         if self.k is None:
             return rows
-        return best_of_panes(rows, self.panes, self.k, in_sequence)
+        return best_of_panes(rows, self.panes, self.k, in_sequence, self.oldest_first)
 
     def _sorted(self, rows: Rows) -> Rows:
         assert rows.time is not None

@@ -2,9 +2,12 @@
 
 Kernels compare float64 numbers, and do not calculate with them. So a whole number is handed over as
 the float64 number whose bits, read as a whole number, are its size: of two such codes the larger
-one stands for the larger number, and none is rounded. There are fewer float64 numbers than whole
-numbers of 64 bits: sizes beyond :data:`LARGEST` have no code, but for the ends of int64, which
-people take for "none" and "unlimited" and which the infinities stand for.
+one stands for the larger number, and none is rounded. No such code can hold all of int64: of the
+2**64 patterns of a float64 number 2**53 - 2 are NaN, which have no order, and two are zero. So
+sizes beyond :data:`LARGEST` have no code, but for the ends of int64, which people take for "none"
+and "unlimited" and which the infinities stand for. On Spark, windows of time rank bigints
+as such, and take them all; what runs the local engine (rows by arrival, totals) refuses those
+without a code.
 """
 
 from __future__ import annotations
@@ -65,6 +68,6 @@ def numbers_of(codes: Floats) -> Ints:
 def _beyond(number: int, what: str) -> DataError:
     return DataError(
         f"a number of {what} is {number:,}",
-        f"whole numbers up to {LARGEST:,} in size",
-        "divide them, or convert them to floats to accept ties",
+        f"whole numbers up to {LARGEST:,} in size, or an end of int64",
+        "divide them, or convert them to floats (in SQL, CAST(... AS DOUBLE)) to accept ties",
     )

@@ -17,11 +17,13 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
+from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError, SnapshotError
-from skyband.incomplete import build
+from skyband.incomplete import EXACT, build
 from skyband.incomplete.planner import plan
 from skyband.incomplete.query import TopKIncomplete
 from skyband.order import Floats, Ints
+from skyband.windows import require_sliding
 
 
 def _described(described: Mapping[str, Any]) -> TopKIncomplete:
@@ -37,6 +39,8 @@ def _described(described: Mapping[str, Any]) -> TopKIncomplete:
 
 def _planned(query: TopKIncomplete, algorithm: str, options: Mapping[str, Any]) -> Plan:
     if algorithm != "auto":
+        if algorithm not in EXACT:
+            require_sliding(query.window, f"{algorithm}, which estimates")
         return Plan(algorithm, ("asked for by name",))
     if options:
         raise QueryError(
@@ -133,6 +137,10 @@ class IncompleteMonitor(BaseMonitor[TopKIncomplete]):
     @override
     def _no_rows(self) -> Rows:
         return super()._no_rows()._replace(columns=(np.empty(0, np.int64),))
+
+    @override
+    def _kernel_steps(self, steps: Steps) -> Steps:
+        return in_one_window(steps, self._panes)
 
     @override
     def _saved(self) -> Saved:

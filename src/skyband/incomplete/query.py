@@ -12,7 +12,7 @@ import numpy as np
 from skyband.errors import QueryError
 from skyband.order import Floats
 from skyband.query import Emit, OpenWindows, check_emit, emit_words
-from skyband.windows import CountWindow, TimeWindow, Window, require_sliding, set_whole
+from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Bounds = tuple[float, float]
 Combine = Literal["sum", "min", "max"] | Sequence[float] | Callable[[Floats], Floats]
@@ -66,7 +66,6 @@ class TopKIncomplete:
             raise QueryError(
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
-        require_sliding(self.window, "objects of several streams")
         check_emit(self.emit, self.open_windows)
         if self.outside not in ("error", "clip"):
             raise QueryError(f"outside is {self.outside!r}", "'error' or 'clip'")

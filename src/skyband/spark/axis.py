@@ -104,11 +104,15 @@ class PaneLifetimes:
         first = max(due, self.step(panes[0]))
         if min(upto, self.last(panes[-1])) - first < MOST_WINDOWS:
             return
+        require_few_windows(self.count_windows(panes, due, upto))
+
+    def count_windows(self, panes: Sequence[int], due: int, upto: int) -> int:
+        """How many windows from ``due`` to ``upto`` hold rows of ascending panes."""
         numbers = np.array(panes, np.int64)
         begin = np.maximum(numbers >> 1, due)
         last = np.minimum(np.broadcast_to(self.last(numbers), numbers.shape), upto)
         begin[1:] = np.maximum(begin[1:], last[:-1] + 1)
-        require_few_windows(int(np.maximum(last - begin + 1, 0).sum()))
+        return int(np.maximum(last - begin + 1, 0).sum())
 
 
 @dataclass(frozen=True)

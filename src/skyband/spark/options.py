@@ -128,7 +128,7 @@ class WindowOptions(CommonOptions):
         return window
 
     def _described_window(self) -> Window:
-        """A window that says all of itself; job files write ``{cumulative: 1 day, every: ...}``."""
+        """A window that says all of itself; job files write ``{ticks: 100, ...}``."""
         beside = {"slide": self.slide, "offset": self.offset, "full": self.full or None}
         for name, value in beside.items():
             if value is not None:
@@ -186,18 +186,36 @@ class WindowOptions(CommonOptions):
 
 
 def _window_of_fields(fields: Mapping[str, Any]) -> Window:
-    """The window of a job file: ``{cumulative: 1 day, every: 1 minute}``, or of all time."""
+    """The window of a job file: a period so far, all time, or whole numbers of a clock of its own.
+
+    Numbers are ticks of that clock; a window that slides over time is written without fields.
+    """
     rest = dict(fields)
-    period, always = rest.pop("cumulative", None), rest.pop("all_time", None)
-    known = {"every", "offset"} if always is None else {"every"}
-    if (period is None) == (always is None) or always is False or not {"every"} <= {*rest} <= known:
-        words = ", ".join(f"{name}: {value}" for name, value in fields.items())
-        raise QueryError(
-            f"window is {{{words}}}".replace("True", "true").replace("False", "false"),
-            "{cumulative: 1 day, every: 1 minute} with or without offset, or "
-            "{all_time: true, every: 1 minute}",
-        )
-    return all_time(**rest) if period is None else cumulative(period, **rest)
+    kinds = [name for name in _FIELDS if name in rest]
+    if len(kinds) == 1:
+        kind = kinds[0]
+        amount, (needed, more) = rest.pop(kind), _FIELDS[kind]
+        if needed <= {*rest} <= needed | more:
+            if kind == "cumulative":
+                return cumulative(amount, **rest)
+            if kind == "all_time" and amount is True:
+                return all_time(**rest)
+            if kind == "ticks" and isinstance(amount, int) and not isinstance(amount, bool):
+                return last(time=amount, **rest)
+    words = ", ".join(f"{name}: {value}" for name, value in fields.items())
+    raise QueryError(
+        f"window is {{{words}}}".replace("True", "true").replace("False", "false"),
+        "{cumulative: 1 day, every: 1 minute} with or without offset, "
+        "{all_time: true, every: 1 minute}, or {ticks: 100, slide: 10} with or without offset",
+    )
+
+
+_FIELDS: dict[str, tuple[set[str], set[str]]] = {
+    "cumulative": ({"every"}, {"offset"}),
+    "all_time": ({"every"}, set()),
+    "ticks": (set(), {"slide", "offset"}),
+}
+"""The kinds of windows that job files describe by fields: those they need, and may have."""
 
 
 def check_algorithm(algorithm: str, names: tuple[str, ...]) -> None:

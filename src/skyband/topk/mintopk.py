@@ -62,7 +62,9 @@ class MinTopk(Algorithm):
     Deviations: the first window that a new object enters is looked for from its last window back
     (the bounds fall monotonically, Lemma 4.2), not from the current one on. Line 1 of the paper's
     UpdateSuperTopk compares with the last object of the list; here it is the worst object of the
-    last window that the newcomer reaches, and an equal score is not discarded.
+    last window that the newcomer reaches, and an equal score is not discarded. Nothing in the
+    proofs depends on which of equal scores ranks first: where the oldest do, the list holds
+    sequence numbers with their signs turned, and an equal score is discarded.
     """
 
     name = "mintopk"
@@ -93,7 +95,8 @@ class MinTopk(Algorithm):
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
-        return _advance(self.state, rows.score, steps, target, step)
+        oldest_first = self.setting.oldest_first
+        return _advance(self.state, rows.score, steps, target, step, oldest_first)
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -111,7 +114,7 @@ class MinTopk(Algorithm):
 
     @override
     def kept(self) -> Ints:
-        return np.sort(self.state.items.seq[np.array(self._nodes(), np.int64)])
+        return np.sort(np.abs(self.state.items.seq[np.array(self._nodes(), np.int64)]))
 
     @property
     @override
@@ -139,18 +142,23 @@ class MinTopk(Algorithm):
             if len(members) < k:
                 assert all(n in members for n in nodes if state.end[n] >= future)
         assert predicted == set(nodes), "2: the list holds more than the predicted results"
-        head = [seq for _, seq in items[:k]]
-        assert head == best_of(alive, k), "4: the head of the list is not the answer"
+        head = [abs(seq) for _, seq in items[:k]]
+        assert head == best_of(alive, k, self.setting.oldest_first), (
+            "4: the head of the list is not the answer"
+        )
 
 
 @entry
-def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int) -> int:
+def _advance(
+    state: State, scores: Floats, steps: Steps, target: Out, step: int, oldest_first: bool
+) -> int:
     """Take in a batch from a step on; return the step in which room ran out.
 
     Nodes may run out in the middle of a step: ``resume`` tells the next call where to go on.
     """
     now, items = state.now[0], state.items
     k, span, slots = now.k, now.span, now.slots
+    sign = -1 if oldest_first else 1
     position = steps.stop[step - 1] if step > 0 else 0
     if now.resume > position:
         position = now.resume
@@ -170,20 +178,21 @@ def _advance(state: State, scores: Floats, steps: Steps, target: Out, step: int)
                 final = window + span
                 slot = final % slots
             score = scores[at]
-            # beaten even in its last window; of equal scores the newer wins
+            # beaten even in its last window
             if score != score or (
-                state.filled[slot] == k and items.score[state.lowest[slot]] > score
+                state.filled[slot] == k
+                and _beats(items.score[state.lowest[slot]], score, oldest_first)
             ):
                 continue
             if room_left(items) == 0:
                 now.resume = at
                 return step
-            _insert(state, score, base + at, window, final)
+            _insert(state, score, sign * (base + at), window, final)
         position = stop
         if steps.emit[step]:
             dirty = now.dirty == 1
             if dirty:
-                _head(state)
+                _head(state, sign)
             report(target, step, state.best, k, state.memory, dirty)
             now.dirty = 0
             state.work[SLIDES] += 1
@@ -215,8 +224,17 @@ def _purge(state: State, window: int) -> None:
 
 
 @lean
+def _beats(score: float, newer: float, oldest_first: bool) -> bool:
+    """Whether an object ranks before a newer one with that score."""
+    return score > newer or (oldest_first and score == newer)
+
+
+@lean
 def _insert(state: State, score: float, seq: int, window: int, final: int) -> None:
-    """Put a new object on the list and in the windows it enters."""
+    """Put a new object on the list and in the windows it enters.
+
+    Of equal scores the larger ``seq`` ranks first: where that is the oldest, it is below zero.
+    """
     now, items = state.now[0], state.items
     k, slots = now.k, now.slots
     filled, lowest = state.filled, state.lowest
@@ -224,7 +242,8 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
     slot = final % slots
     while entered > window:
         before = slot - 1 if slot > 0 else slots - 1
-        if filled[before] == k and items.score[lowest[before]] > score:
+        worst = lowest[before]
+        if filled[before] == k and better(items.score[worst], items.seq[worst], score, seq):
             break
         entered -= 1
         slot = before
@@ -251,14 +270,14 @@ def _insert(state: State, score: float, seq: int, window: int, final: int) -> No
 
 
 @lean
-def _head(state: State) -> None:
-    """Copy the first k objects of the list."""
+def _head(state: State, sign: int) -> None:
+    """Copy the first k objects of the list; ``sign`` is that of its sequence numbers."""
     items, best, k = state.items, state.best, state.now[0].k
     node = items.after[0]
     size = 0
     while node != 0 and size < k:
         best.score[size] = items.score[node]
-        best.seq[size] = items.seq[node]
+        best.seq[size] = sign * items.seq[node]
         size += 1
         node = items.after[node * LEVELS]
     best.size[0] = size

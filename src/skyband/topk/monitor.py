@@ -19,7 +19,7 @@ from skyband.engine.plan import Plan, Setting
 from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
-from skyband.engine.steps import Steps
+from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError
 from skyband.order import Bools, shared_ranks
 from skyband.query import TopK
@@ -47,10 +47,11 @@ def _described(described: Mapping[str, Any]) -> TopK:
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
     require_shared_ranks(query, algorithm)
-    if query.ties == "oldest" and algorithm not in ("auto", OLDEST_FIRST):
+    if query.ties == "oldest" and algorithm not in ("auto", *OLDEST_FIRST):
         raise QueryError(
             f"algorithm is {algorithm!r} with ties='oldest'",
-            f"{OLDEST_FIRST}, auto: others forget an older row for a newer one of equal score",
+            f"one of {', '.join(OLDEST_FIRST)}, auto: others forget an older row for a newer one"
+            " of equal score",
             "leave algorithm out",
         )
     if algorithm != "auto":
@@ -130,8 +131,7 @@ class Monitor(BaseMonitor[TopK]):
 
     @override
     def _pruned_to(self) -> int | None:
-        query = self.query
-        return None if query.ties == "oldest" or query.shares_ranks else super()._pruned_to()
+        return None if self.query.shares_ranks else super()._pruned_to()
 
     @override
     def _new_changes(self) -> Changes:
@@ -149,6 +149,10 @@ class Monitor(BaseMonitor[TopK]):
             return ranked
         dense = self.query.rank_by == "dense_rank"
         return replace(ranked, ranks=shared_ranks(ranked.score, ranked.offsets, dense))
+
+    @override
+    def _oldest_first(self) -> bool:
+        return self.query.ties == "oldest"
 
     @property
     @override
@@ -240,11 +244,7 @@ class Monitor(BaseMonitor[TopK]):
 
     @override
     def _kernel_steps(self, steps: Steps) -> Steps:
-        """Put rows that leave together into one window, which the first of them tells.
-
-        So an algorithm that asks how long each row lives need not know of such windows.
-        """
-        return steps._replace(window=steps.first) if self._panes.together else steps
+        return in_one_window(steps, self._panes)
 
     @override
     def _answered(self, rows: Rows, steps: Steps) -> Ranked:

@@ -14,8 +14,8 @@ from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
 
-OLDEST_FIRST = "recompute"
-"""The algorithm that can rank the oldest of equal scores first."""
+OLDEST_FIRST = ("mintopk", "recompute")
+"""The algorithms that can rank the oldest of equal scores first."""
 
 SHARED_RANKS = "recompute"
 """The algorithm that can rank all rows of equal score, not k of them."""
@@ -25,6 +25,7 @@ _ENOUGH = 64  # fewer tell nothing
 _SMOOTH = 1 / 3  # share of turning points below which a stream has a trend; random ones have 2/3
 _DENSE = 0.005  # share of the window that k must reach for a view of the whole window to pay
 _NEAR = 200_000  # objects of a window that still stays close to the processor
+_FEW_SLIDES = 1 << 20  # in a window, of each of which mintopk keeps a record
 _SMALL = 20_000  # objects of a window in which partitions hardly pay if slides are short
 
 
@@ -57,7 +58,7 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
     if query.shares_ranks:
         return Plan(SHARED_RANKS, ("rows of equal score share a rank, and all of them are kept",))
     if query.ties == "oldest":
-        return Plan(OLDEST_FIRST, ("of equal scores the oldest comes first",))
+        return _oldest_first(query)
     window, k = query.window, query.k
     smooth = None if observed is None else trend(observed)
     if query.weights is not None and len(query.weights) > 1:
@@ -114,3 +115,11 @@ def plan(query: TopK, observed: Floats | None = None) -> Plan:
             f"safe on any stream ({trend_seen})",
         ),
     )
+
+
+def _oldest_first(query: TopK) -> Plan:
+    """Few algorithms can: the best of them is that which keeps the fewest rows."""
+    reason, window = "of equal scores the oldest comes first", query.window
+    if window.panes.together or window.size <= _FEW_SLIDES * window.slide:
+        return Plan("mintopk", (reason, "it keeps what may still win and no other"))
+    return Plan("recompute", (reason, "slides are too many to keep a record of each"))

@@ -33,7 +33,8 @@ class WorkloadMonitor:
 
     Parameters: the workload; the algorithm (``"auto"`` shares if there is anything to share); for
     time windows an optional ``delay``, as for :class:`skyband.Monitor`. Queries come and go with
-    :meth:`add` and :meth:`remove` while it runs.
+    :meth:`add` and :meth:`remove` while it runs. ``complete_from`` names places before which no
+    window of a query may start, for queries that wait until their windows are full.
 
     >>> import numpy as np
     >>> from skyband import TopK, Workload, WorkloadMonitor, last
@@ -48,7 +49,14 @@ class WorkloadMonitor:
     two of four [0, 4) 1. 9 (id 1), 2. 4 (id 2)
     """
 
-    def __init__(self, workload: Workload, algorithm: str = "auto", *, delay: Any = None) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        algorithm: str = "auto",
+        *,
+        delay: Any = None,
+        complete_from: Mapping[str, int] | None = None,
+    ) -> None:
         if not isinstance(workload, Workload):
             raise QueryError(
                 f"workload is {workload!r}", "a Workload", "write Workload({'name': TopK(...)})"
@@ -60,7 +68,7 @@ class WorkloadMonitor:
         self._set_up(workload.model, workload.scores, delay)
         self._check_open(workload.queries.values())
         for name, query in workload.queries.items():
-            self._admit(name, query, workload.by[name], None)
+            self._admit(name, query, workload.by[name], (complete_from or {}).get(name))
         self._note_panes()
 
     def _set_up(self, model: TopK, scores: tuple[str, ...], delay: Any) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.query import TopK
-from skyband.windows import CountWindow, Panes
+from skyband.windows import FOREVER, MOST_WINDOWS, CountWindow, Panes, require_few_windows
 
 _NONE = np.empty(0, np.int64)
 _BEFORE_ALL = -(1 << 61)
@@ -155,6 +155,23 @@ class Schedule:
         upto = np.searchsorted(at, due.end, side="left").astype(np.int64)
         return Piece(windows, due, upto, closed)
 
+    def require_few_windows(self, at: Ints, closed: int) -> None:
+        """Refuse rows, at ascending places, that complete too many windows up to ``closed``.
+
+        Windows that are open already do not count: they were few.
+        """
+        self._settle()
+        _, size, slide, offset, _ = self._queries
+        if not len(at) or not len(slide):
+            return
+        first = np.maximum(self._opened + 1, (at[0] - offset) // slide + 1)
+        final = (np.minimum(at[-1] + size, closed) - offset) // slide
+        if np.maximum(final - first + 1, 0).sum(dtype=np.float64) <= MOST_WINDOWS:
+            return
+        upto = (closed - offset) // slide
+        runs = (self._runs(at, q, int(first[q]), int(upto[q])) for q in range(len(slide)))
+        require_few_windows(sum(int(count.sum()) for _, count in runs))
+
     def pause(self) -> Piece:
         """A piece without rows, in which no window is due."""
         return Piece(self.open, NO_WINDOWS, _NONE, self.closed)
@@ -213,17 +230,23 @@ class Schedule:
     def _around(self, at: Ints, which: int, first: int) -> Windows:
         """Windows of a query whose slide is small beside the distances of these rows."""
         _, size, slide, offset, _ = (int(column[which]) for column in self._queries)
-        places = np.unique(at)
-        begin = np.maximum((places - offset) // slide + 1, first)
-        final = (places - offset + size) // slide + (1 if self.farewell else 0)
-        begin[1:] = np.maximum(begin[1:], final[:-1] + 1)
-        count = np.maximum(final - begin + 1, 0)
+        begin, count = self._runs(at, which, first)
         if int(count.sum()) > _MOST:
             raise _too_many(int(count.sum()))
         ahead = np.cumsum(count) - count
         number = np.repeat(begin - ahead, count) + np.arange(int(count.sum()), dtype=np.int64)
         end = offset + number * slide
         return self._windows(end - size, end, np.full(len(end), which, np.int64))
+
+    def _runs(self, at: Ints, which: int, first: int, upto: int = FOREVER) -> tuple[Ints, Ints]:
+        """Windows of a query that hold rows, as runs: the first of each, and how many follow it."""
+        _, size, slide, offset, _ = (int(column[which]) for column in self._queries)
+        places = np.unique(at)
+        begin = np.maximum((places - offset) // slide + 1, first)
+        final = (places - offset + size) // slide + (1 if self.farewell else 0)
+        final = np.minimum(final, upto)
+        begin[1:] = np.maximum(begin[1:], final[:-1] + 1)
+        return begin, np.maximum(final - begin + 1, 0)
 
     def _windows(self, start: Ints, end: Ints, query: Ints) -> Windows:
         if self.counted:

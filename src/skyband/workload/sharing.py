@@ -76,6 +76,8 @@ class Sharing:
         Rows of count windows that are not ranked (NaN) keep their places; those of time windows
         are not passed in.
         """
+        if not self.counted:
+            self.schedule.require_few_windows(at, closed)
         answered = []
         at_once = self._rows_at_once()
         for low in range(0, max(len(score), 1), at_once):

@@ -24,6 +24,7 @@ from skyband.cli.output.leaderboard import Leaderboard
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
+from skyband.windows import require_sliding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,6 +76,7 @@ class DominatingFileOptions(QueryOptions):
     @override
     def parse(cls, given: Given) -> Self:
         window = options.window_of(given)
+        require_sliding(window, "dominating points in files")
         query = TopKDominating(
             options.whole(given["k"], "--k", example=10),
             [_dimension(text) for text in given["on"]],

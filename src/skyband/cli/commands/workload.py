@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from typing_extensions import override
 
+from skyband.cli import options
 from skyband.cli.commands.file_query import (
     Explanation,
     FileFacts,
@@ -41,7 +42,6 @@ _ONE_QUERY = {  # options that a workload's file has in their place
     "partition_by": None,
     "full": False,
     "k": "10",
-    "emit": "all",
 }
 _REASONS = {
     "independent": "each query by itself: so few cost less alone, or it was asked for by name",
@@ -95,7 +95,6 @@ class WorkloadFileOptions(QueryOptions):
     file: str
 
     option = "queries"
-    changes = False
 
     @classmethod
     @override
@@ -107,7 +106,18 @@ class WorkloadFileOptions(QueryOptions):
                 raise QueryError(f"{option} with --queries", "queries from the file", fix)
         file, time = given["queries"], given["time"]
         algorithm = known(given["algorithm"])
-        return cls(given["by"], time, [], algorithm, _read(file, time), file)
+        workload = _read(file, time)
+        each = {
+            name: dataclasses.replace(query, emit=options.emit_of(given))
+            for name, query in workload.queries.items()
+        }
+        query = dataclasses.replace(workload, queries=each)
+        return cls(given["by"], time, [], algorithm, query, file)
+
+    @property
+    @override
+    def changes(self) -> bool:
+        return self.query.model.emit == "changes"
 
     @override
     def check(self, source: FileSource) -> FileQuery:

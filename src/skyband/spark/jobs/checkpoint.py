@@ -23,11 +23,13 @@ from skyband.spark.families import family_of
 from skyband.spark.options import plain_path
 from skyband.spark.plan import PARTITIONS
 from skyband.spark.state.processor import STATE_VERSION
+from skyband.totals.aggregate import parsed
 
 Answer = TypeVar("Answer")
 
 FORMAT = 1
 _DRAINED = 190_000_000_000_000  # ms: watermarks beyond are those of a drained stream
+_RANKED_BY = ("score", "scores", "dominating")  # texts of what rows are ranked by
 _DURATIONS = ("window", "slide", "offset", "delay")
 
 
@@ -207,14 +209,20 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
         for name in names
         if old.get(name) != new.get(name)
         and old.get(name) not in unspoken
-        and not (name == "score" and _is_now_cast(old, new))
+        and not (name in _RANKED_BY and _is_now_cast(name, old, new))
     ]
     if changed:
+        if _is_now_exact(old, new):
+            changed = [
+                f"{old['score']} was of doubles and is now exact",
+                *(text for text in changed if not text.startswith(("score_type ", "held "))),
+            ]
         raise QueryError(
             f"checkpoint {checkpoint} belongs to another query: {', '.join(changed)}",
             "the query that began it",
-            f"write by='{_cast(old)}', which goes on as it was, or start a new checkpoint"
-            if "score_type" in new and "score_type" not in old
+            f"write by='{as_double(old['score'])}', which goes on as it was, or start a new "
+            "checkpoint, and a new sink"
+            if _is_now_exact(old, new)
             else "restore the query, or start a new checkpoint, and a new sink",
         )
     ours, theirs = now["shuffle_partitions"], before["shuffle_partitions"]
@@ -226,14 +234,48 @@ def _compare(before: dict[str, Any], now: dict[str, Any], checkpoint: str) -> No
         )
 
 
-def _cast(query: dict[str, Any]) -> str:
-    """The score of a query as a double: releases before ranked all numbers as such."""
-    return f"CAST({query.get('score')} AS DOUBLE)"
+def as_double(score: str) -> str:
+    """A score as a double, or a total of doubles: releases before took all numbers as such.
+
+    >>> as_double("price"), as_double("max(price)")
+    ('CAST(price AS DOUBLE)', 'max(CAST(price AS DOUBLE))')
+    """
+    total = parsed(score)
+    if total is None or total.value is None:
+        return f"CAST({score} AS DOUBLE)"
+    return str(total._replace(value=f"CAST({total.value} AS DOUBLE)"))
 
 
-def _is_now_cast(old: dict[str, Any], new: dict[str, Any]) -> bool:
-    """Whether a score that was a double silently is now one by a cast."""
-    return "score_type" not in old and str(new.get("score")).upper() == _cast(old).upper()
+def same_score(old: str, new: str) -> bool:
+    """Whether a score is what it was, or the double by a cast that it silently was before."""
+    return new == old or _plain(new) in (_plain(f"CAST({old} AS DOUBLE)"), _plain(as_double(old)))
+
+
+def _plain(text: str) -> str:
+    return "".join(text.upper().split())
+
+
+def _is_now_cast(name: str, old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether what rows are ranked by is the same but for casts to doubles, which they were."""
+    was, now = old.get(name), new.get(name)
+    if "score_type" in old or was is None or now is None:
+        return False
+    if isinstance(was, str):
+        return same_score(was, now)
+    if len(was) != len(now):
+        return False
+    if name == "scores":
+        return all(map(same_score, was, now))
+    pairs = [(a.rpartition(" "), b.rpartition(" ")) for a, b in zip(was, now, strict=True)]
+    return all(a[2] == b[2] and same_score(a[0], b[0]) for a, b in pairs)
+
+
+def _is_now_exact(old: dict[str, Any], new: dict[str, Any]) -> bool:
+    """Whether the same score was rounded to doubles by the release that began a checkpoint."""
+    if old.get("score") is None or old.get("score") != new.get("score"):
+        return False
+    is_typed = "score_type" in new and "score_type" not in old
+    return is_typed or (old.get("held") in ("extremes", "doubles") and old["held"] != new["held"])
 
 
 def _shown(query: dict[str, Any], name: str) -> str:

@@ -14,8 +14,8 @@ from skyband.spark.options import CommonOptions
 from skyband.spark.plan import MOST
 
 Names = str | Annotated[list[str], Field(min_length=1)]
-WindowFields = dict[str, str | bool]
-DESCRIBED = "{cumulative: 1 day, every: 1 minute}"
+WindowFields = dict[str, str | bool | int]
+DESCRIBED = "{cumulative: 1 day, every: 1 minute}, {all_time: true, ...} or {ticks: 100, slide: 10}"
 JobEmit = Literal["all", "changes", "updates"]
 JobOpenWindows = Literal["all", "current"]
 SafeText = Callable[[str], str]

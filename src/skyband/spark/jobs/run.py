@@ -134,6 +134,7 @@ class Run:
                 self.spark.conf.set(PARTITIONS, str(manifest["shuffle_partitions"]))
             self._answer(rows, self.drain, self.checkpoint)
             manifests.claim(self.leaders, self.checkpoint)
+            sinks.check_type(self.leaders, self.job)
 
     def _answer(self, rows: DataFrame, *places: str) -> None:
         with _noted(self.notes):

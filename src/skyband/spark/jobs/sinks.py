@@ -160,6 +160,9 @@ SINKS = (
 )
 
 
+_TYPED_FILES = ("parquet", "orc")  # formats that hold the types of their columns
+
+
 def kind_of(sink: Sink) -> SinkKind:
     """The first entry of the table that a sink fits."""
     name = sink.format.lower()
@@ -198,6 +201,28 @@ def check_new(spark: SparkSession, job: Job) -> None:
             f"sink.path {place} holds what a stream with another checkpoint wrote",
             "a sink of its own for a new checkpoint",
             "name another sink.path, or go on with the old checkpoint",
+        )
+
+
+def check_type(leaders: DataFrame, job: Job) -> None:
+    """Refuse scores of another type than those in files that the sink holds already.
+
+    Whoever reads such files together would fail, or get neither type.
+    """
+    if job.sink.path is None or job.sink.files.lower() not in _TYPED_FILES:
+        return
+    place = job.place(job.sink.path).rstrip("/")
+    try:
+        written = leaders.sparkSession.read.format(job.sink.files).load(place).schema
+    except AnalysisException:
+        return  # nothing was written yet
+    now = leaders.schema["score"].dataType
+    if "score" in written.names and written["score"].dataType != now:
+        was = written["score"].dataType.simpleString()
+        raise QueryError(
+            f"score is {now.simpleString()}, in sink.path {place} it is {was}",
+            "one type of scores in a sink",
+            "name another sink.path: the checkpoint goes on",
         )
 
 

@@ -15,6 +15,9 @@ import numpy as np
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from skyband.spark.axis import FOREVER, PaneLifetimes
+from skyband.windows import require_few_windows
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -148,6 +151,23 @@ def sortable(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (list, tuple)):
         return (1, [sortable(part) for part in value])
     return (1, value)
+
+
+def few_windows(
+    pieces: Iterator[Piece], grid: PaneLifetimes, upto: int = FOREVER
+) -> Iterator[Piece]:
+    """Pieces whose first column numbers panes, ascending; refuses too many windows in all.
+
+    A batch is answered while it is read, so what comes later is counted when it comes.
+    """
+    counted, newest, due = 0, list[int](), -FOREVER
+    for piece in pieces:
+        panes = [*newest, *np.unique(np.asarray(piece.columns[0])).tolist()]
+        end = min(upto, grid.last_at_end(panes[-1]))
+        counted += grid.count_windows(panes, due, end)
+        require_few_windows(counted)
+        newest, due = panes[-1:], max(due, min(grid.last(panes[-1]), end) + 1)
+        yield piece
 
 
 def rows_of(pieces: Iterator[Piece]) -> Iterator[tuple[Any, ...]]:

@@ -33,7 +33,7 @@ from skyband.engine.results import Ranked
 from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
 from skyband.spark.columns import POSITION, indexed
-from skyband.spark.state.batch import Piece, cut_columns
+from skyband.spark.state.batch import Piece, cut_columns, few_windows
 from skyband.spark.state.candidates import Answer, Column
 from skyband.spark.state.engine import ranked_windows
 from skyband.spark.state.previous import LastRanking, pair_fields
@@ -175,6 +175,18 @@ class Shard:
             waiting.append(pane)
         yield from self._push(waiting, closed)
         self._answered = closed
+
+    def require_few_windows(self, panes: list[int], closed: int) -> None:
+        """Refuse ascending panes that complete more windows up to ``closed`` than can be answered.
+
+        Of the rows that are there only the last window is known: it tells their newest pane.
+        """
+        answered, due, lifetimes = self.monitor.answered, -FOREVER, self.lifetimes
+        if answered is not None:
+            span = lifetimes.size // lifetimes.slide
+            step = self.last - int(self.engine.changes) - span + 1
+            panes, due = [2 * step, *panes], self.base + answered + 1
+        lifetimes.require_few_windows(panes, due, closed)
 
     def _begin_anew(self, base: int) -> None:
         """Nothing is alive: let synthetic times begin at zero again."""
@@ -345,7 +357,8 @@ class ShardSpec(StateSpec):
         """
         first = next(pieces)
         closed = first.columns[-1][0].as_py() if self.axis.counts_rows else FOREVER
-        return self.open(None, None).answer(self._panes(chain([first], pieces)), closed)
+        panes = self._panes(few_windows(chain([first], pieces), self.grid, closed))
+        return self.open(None, None).answer(panes, closed)
 
     def _panes(self, pieces: Iterator[Piece]) -> Iterator[ShardPane]:
         """The panes of sorted rows, as arrays."""
@@ -380,7 +393,10 @@ class ShardState(KeyState):
 
     def run(self, panes: list[ShardPane], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in closed panes, and answer what the watermark has passed."""
-        return self.answer(sorted(panes, key=lambda pane: pane.number), progress.closed)
+        panes = sorted(panes, key=lambda pane: pane.number)
+        numbers = [pane.number for pane in panes if len(pane.position)]
+        self.shard.require_few_windows(numbers, progress.closed)
+        return self.answer(panes, progress.closed)
 
     def answer(self, panes: Iterable[ShardPane], closed: int) -> Iterator[tuple[Any, ...]]:
         """Take in panes in ascending order, and answer the windows up to ``closed``."""

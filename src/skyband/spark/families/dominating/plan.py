@@ -47,7 +47,7 @@ from skyband.spark.scores import Score, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shards import SHARD
-from skyband.windows import TimeWindow
+from skyband.windows import TimeWindow, require_sliding
 
 _COUNTED = 6 * 8  # bytes of a candidate besides its point and its columns
 
@@ -64,6 +64,7 @@ class DominatingOptions(WindowOptions):
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
+        require_sliding(window, "dominating points on Spark")
         query = TopKDominating(
             self.k,
             self.dimensions,

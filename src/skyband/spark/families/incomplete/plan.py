@@ -43,6 +43,7 @@ from skyband.spark.scores import Score, score_column
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import merged, shard_blocks, shard_groups, shard_panes, spread
+from skyband.windows import require_sliding
 
 STREAM = "_sky_stream"
 CLIPPED = "_sky_clipped"
@@ -82,6 +83,7 @@ class IncompleteOptions(WindowOptions):
                 "write streams=['north', 'south']",
             )
         window = self.parsed_window()
+        require_sliding(window, "objects of several streams on Spark")
         self.check_window(window)
         if callable(self.combine):
             raise QueryError(

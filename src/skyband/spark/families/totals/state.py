@@ -23,7 +23,7 @@ from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
 from skyband.spark.families.totals.blocks import framed, frames
 from skyband.spark.families.totals.sums import PartialSums, int64
-from skyband.spark.state.batch import Piece, comparable, rows_of
+from skyband.spark.state.batch import Piece, comparable, few_windows, rows_of
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.candidates import Answer
 from skyband.spark.state.engine import ranked_windows
@@ -102,6 +102,14 @@ class ShardTotals:
     def idle(self) -> bool:
         """Whether nothing is left to answer until a pane arrives."""
         return self.last <= self.closed
+
+    def require_few_windows(self, panes: list[int], progress: WatermarkProgress) -> None:
+        """Refuse ascending panes that complete more windows than can be answered."""
+        numbers = [*list(self.alive)[-1:], *panes]
+        upto = progress.closed
+        if progress.ended:
+            upto = min(upto, max(map(self._grid.last_at_end, numbers), default=upto))
+        self._grid.require_few_windows(numbers, self.closed + 1, upto)
 
     def take(self, number: int, blocks: list[bytes]) -> tuple[bytes, Iterator[Answer]]:
         """Take in a closed pane that is newer than all before; answers what ended before it.
@@ -357,7 +365,8 @@ class TotalsSpec(StateSpec):
         shard = self.new()
 
         def answers() -> Iterator[Answer]:
-            for number, blocks in _by_pane(map(self.pane, rows_of(pieces))):
+            few = few_windows(pieces, self.grid)
+            for number, blocks in _by_pane(map(self.pane, rows_of(few))):
                 yield from shard.take(number, blocks)[1]
                 yield from shard.close(self.grid.step(number) - 1)
             yield from shard.end()
@@ -400,6 +409,7 @@ class TotalsState(KeyState):
     def _answers(self, panes: list[PaneBlocks], progress: WatermarkProgress) -> Iterator[Answer]:
         shard = self.shard
         new: dict[int, bytes] = {}
+        shard.require_few_windows(sorted({number for number, _ in panes}), progress)
         for number, blocks in _by_pane(sorted(panes)):
             new[number], answers = shard.take(number, blocks)
             yield from answers

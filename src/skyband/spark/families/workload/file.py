@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from typing_extensions import override
@@ -24,7 +23,7 @@ from skyband.workload.results import RankedByQuery
 
 @dataclass(frozen=True)
 class WorkloadFile(FileRanking):
-    """How rows are ranked by all queries, which rank by the column ``score`` and emit all.
+    """How rows are ranked by all queries, which rank by the column ``score``.
 
     Staged are rows of one key. In the place of keys, answers have the numbers of queries: their
     places in the workload. Windows come by their ends, and then by query.
@@ -32,7 +31,10 @@ class WorkloadFile(FileRanking):
 
     query: Workload
 
-    changes = False
+    @property
+    @override
+    def changes(self) -> bool:
+        return self.query.model.emit == "changes"
 
     @override
     def pruned(self, rows: DataFrame) -> DataFrame:
@@ -49,6 +51,9 @@ class WorkloadFile(FileRanking):
         monitor = WorkloadMonitor(
             Workload({name: _over_places(query) for name, query in queries.items()}),
             self.algorithm,
+            complete_from={
+                name: 0 for name, query in queries.items() if getattr(query.window, "full", False)
+            },
         )
         rate = sum(query.k / query.window.slide for query in queries.values())
         reach = max(1, int(ANSWERS / rate))  # places whose windows are answered at once
@@ -72,18 +77,13 @@ class WorkloadFile(FileRanking):
             yield from self._windows(monitor.finish())
 
     def _windows(self, answers: RankedByQuery) -> Batches:
-        """Answers as a batch, without windows that wait until they are full."""
+        """Answers as a batch, unless there are none."""
         ranked = answers.ranked
-        full = np.array(
-            [getattr(query.window, "full", False) for query in self.query.queries.values()]
-        )
-        shown = (ranked.window_start >= 0) | ~full[answers.query]
-        if not shown.any():
+        if not len(ranked):
             return
         if self.query.counted:
             ranked = replace(ranked, window_start=np.maximum(ranked.window_start, 0))
-        batch = windows(answers.query, ranked)
-        yield batch if shown.all() else batch.filter(pa.array(shown))
+        yield windows(answers.query, ranked)
 
 
 def _over_places(query: TopK) -> TopK:

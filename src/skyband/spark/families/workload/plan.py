@@ -418,6 +418,7 @@ class WorkloadFamily(Family):
             per_ms = (TimeAxis if moments else TickAxis).per_ms
             earlier = earlier_runs(df.sparkSession, options.checkpoint, per_ms)
         if earlier is not None:
+            earlier = earlier.with_casts(workload)
             earlier.check_scores(workload)
         scores = workload.scores if earlier is None else earlier.scores
         columns = tuple(_score_column(df, workload, score) for score in scores)

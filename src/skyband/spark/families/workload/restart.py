@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any
 
@@ -21,6 +21,7 @@ from skyband.errors import QueryError
 from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import Boundaries, Era
 from skyband.spark.jobs import checkpoint as manifest
+from skyband.spark.jobs.checkpoint import same_score as same
 from skyband.spark.options import plain_path
 from skyband.windows import CountWindow
 from skyband.workload.queries import Workload
@@ -81,6 +82,11 @@ class EarlierRuns:
                     "start a new checkpoint, and a new sink, for another score",
                 )
 
+    def with_casts(self, workload: Workload) -> EarlierRuns:
+        """The same with scores as a workload writes them, if it casts to doubles what were such."""
+        texts = {old: new for new in workload.scores for old in self.scores if same(old, new)}
+        return replace(self, scores=tuple(texts.get(score, score) for score in self.scores))
+
     def complete_from(self, workload: Workload) -> dict[str, int]:
         """From where on the windows of queries are complete that joined the job."""
         known = self.workload["queries"]
@@ -135,7 +141,10 @@ def revised(
         return False
     for name, now in new["queries"].items():
         was = old["queries"].get(name)
-        if was is not None and was[:_DEFINES] != now[:_DEFINES]:
+        if was is None:
+            continue
+        *window, score = was[:_DEFINES]
+        if window != now[: _DEFINES - 1] or not same(score, now[_DEFINES - 1]):
             raise QueryError(
                 f"query {name!r} of checkpoint {checkpoint} was {was[:_DEFINES]} and is now "
                 f"{now[:_DEFINES]} (k, window, slide, offset of ends, full, score)",

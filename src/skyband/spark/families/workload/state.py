@@ -126,6 +126,7 @@ class WorkloadCandidates:
         self._join(sorted(panes, key=lambda pane: pane.position))
         slot = np.arange(len(self.position), dtype=np.int64)
         low = int(np.searchsorted(self.position, _GONE, side="right"))
+        self.schedule.require_few_windows(self.position[low:], closed)
         while True:
             begin = [int(self.position[low])] if low < len(slot) else []
             begin += [] if self.due is None else [self.due]
