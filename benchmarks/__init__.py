@@ -26,6 +26,7 @@ _PLAIN = {
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-state": ("benchmarks.spark.state", "State"),
+    "spark-updates": ("benchmarks.spark.updates", "Updates"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
     "spark-totals": ("benchmarks.spark.totals", "Totals"),

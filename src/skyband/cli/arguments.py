@@ -126,8 +126,9 @@ Emit = Annotated[
     str,
     of_query(
         "--emit",
-        "all|changes",
-        "Whole rankings, or what entered, left or moved since the window before.",
+        "all|changes|updates",
+        "Whole rankings, or what entered, left or moved since the window before. Updates are for "
+        "streams: of a file every window is final, and says so.",
     ),
 ]
 Algorithm = Annotated[

@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import Emit
+from skyband.query import EMITS, Emit
 from skyband.windows import (
     CountWindow,
     TimeWindow,
@@ -88,8 +88,8 @@ def settings(texts: list[str]) -> dict[str, int | float | str]:
 
 
 def emit_of(given: Mapping[str, Any]) -> Emit:
-    """What ``--emit`` asks for."""
-    emit = choice(given["emit"], "--emit", ("all", "changes"))
+    """What ``--emit`` asks for; of a file, whose rows are all there, updates are whole rankings."""
+    emit = choice(given["emit"], "--emit", EMITS)
     return "changes" if emit == "changes" else "all"
 
 

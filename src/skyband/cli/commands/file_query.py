@@ -156,6 +156,7 @@ class QueryOptions(ABC):
     algorithm: str
     query: Any
     where: str | None = field(default=None, kw_only=True)
+    updates: bool = field(default=False, kw_only=True)  # whether rows say that they are final
 
     option: ClassVar[str] = ""
     """The option by which ``explain`` knows the family."""

@@ -69,7 +69,8 @@ class EngineChoice:
 
 def command(name: str, given: Given) -> None:
     """Do what a command asks for by its options."""
-    query = replace(family(name).parse(given), where=given["where"])
+    updates = given["emit"] == "updates"
+    query = replace(family(name).parse(given), where=given["where"], updates=updates)
     engine = EngineChoice(given["engine"], given["master"])
     rank_file(given["file"], query, engine, given["format"], given["out"])
 
@@ -250,9 +251,9 @@ def _write(
     stream: BinaryIO, board: Leaderboard, values: Cells, query_options: QueryOptions, format: str
 ) -> None:
     """Print a leaderboard."""
-    from skyband.cli.output.records import Csv, Json, renamed
+    from skyband.cli.output.records import Csv, Json, all_final, renamed
 
-    shown = renamed(board, values, query_options.changes)
+    shown = renamed(board, values, query_options.changes, query_options.updates)
     if format == "table":
         from skyband.cli.output import tables
 
@@ -260,8 +261,10 @@ def _write(
         partition_by = {name.lower() for text in typed for name in (text, named(text).name)}
         pairs = zip(shown.names, values.names, strict=True)
         keys = [name for name, column in pairs if column.lower() in partition_by]
+        shown = all_final(shown) if query_options.updates else shown
         tables.write_tables(stream, board, shown, keys, query_options.changes)
         return
+    shown = all_final(shown) if query_options.updates else shown
     (Csv if format == "csv" else Json)(board, shown, query_options.changes).write(stream)
 
 

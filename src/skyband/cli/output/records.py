@@ -13,13 +13,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from typing_extensions import override
 
-from skyband.cli.output.cells import Cells, Kind, moment
+from skyband.cli.output.cells import Cells, Kind, Texts, moment
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.order import Ints, Scores
 from skyband.windows import FOREVER
 
 LEADING = ["window_start", "window_end", "rank", "score"]
 CHANGES = ["change", "previous_rank"]
+UPDATES = ["revision", "final"]
 
 _SPECIAL = re.compile(r'[",\r\n]')
 
@@ -132,12 +133,19 @@ def leading(board: Leaderboard) -> list[str]:
     return ["query", *names] if board.queries else names
 
 
-def renamed(board: Leaderboard, cells: Cells, changes: bool) -> Cells:
+def all_final(cells: Cells) -> Cells:
+    """The file's columns behind those that say of updates: one revision, and it is the last."""
+    rows = len(cells.texts[0]) if cells.texts else 0
+    final: list[Texts] = [["1"] * rows, ["true"] * rows]
+    return Cells([*UPDATES, *cells.names], ["number", "truth", *cells.kinds], final + cells.texts)
+
+
+def renamed(board: Leaderboard, cells: Cells, changes: bool, updates: bool = False) -> Cells:
     """The file's columns, of which those that are called as one of ours get a number: ``rank_1``.
 
     Whoever reads records finds columns by name, most in any case.
     """
-    ours = {*leading(board), *(CHANGES if changes else [])}
+    ours = {*leading(board), *(CHANGES if changes else []), *(UPDATES if updates else [])}
     theirs = {name.lower() for name in cells.names}
     names: list[str] = []
     for name in cells.names:
