@@ -21,6 +21,7 @@ from skyband import (
     TopKDominating,
     TopKIncomplete,
     TopKTotals,
+    Total,
     TotalsMonitor,
     Workload,
     WorkloadMonitor,
@@ -35,10 +36,10 @@ from skyband.incomplete import EXACT as EXACT_INCOMPLETE
 from skyband.partitioned import Partitioned
 from skyband.topk import ALGORITHMS
 from skyband.topk.plain import Plain
-from skyband.totals.query import BYS
+from skyband.totals.query import BYS, ENDS
 from skyband.windows import AllTimeWindow, CountWindow, CumulativeWindow
 from skyband.workload import ALGORITHMS as STRUCTURES
-from tests.oracle import best, dominating, oldest_first, ranks
+from tests.oracle import best, dominating, ranks
 from tests.oracle_incomplete import best_objects
 from tests.oracle_totals import best_keys
 from tests.oracle_updates import (
@@ -82,20 +83,18 @@ class Case:
     ranked: list[bool]
 
 
-def top_k_case(chance, algorithm, ties="newest", numbers="float64"):
+def top_k_case(chance, algorithm, ties="newest", numbers="float64", rank_by="row_number"):
     k = chance.choice([1, 3, 5, 40])
     scores = [chance.choice([0.0, 1.0, 2.0, chance.random(), float("nan")]) for _ in range(ROWS)]
     if numbers == "int64":
         scores = [chance.choice([1 << 60, (1 << 60) + 1, -5]) for _ in range(ROWS)]
 
     def rank(rows, place):
-        objects = [(scores[row], place[row], row) for row in rows]
-        if ties == "oldest":
-            return tuple((s, row) for s, _, row in sorted(objects, key=oldest_first)[:k])
-        return best(objects, k)
+        return best([(scores[row], place[row], row) for row in rows], k, ties, rank_by)
 
     def query(window, emit="updates", open_windows="all"):
-        return TopK(k, window, emit, None, numbers, ties, open_windows=open_windows)
+        shown = {"open_windows": open_windows, "rank_by": rank_by}
+        return TopK(k, window, emit, None, numbers, ties, **shown)
 
     columns = (np.array(scores, numbers),)
     ranked = [ranks(score) for score in scores]
@@ -114,7 +113,7 @@ def totals_case(chance, by):
         return TopKTotals(k, by, window, emit, open_windows=open_windows)
 
     columns = (np.array(keys, np.int64), np.array(values))
-    ranked = [ranks(value) for value in values]
+    ranked = [by in ENDS or ranks(value) for value in values]
     return Case(TotalsMonitor, query, columns, rank, ranked)
 
 
@@ -168,6 +167,8 @@ CASES: dict[str, Callable[[random.Random], Case]] = {
     **{f"top-k {name}": lambda c, name=name: top_k_case(c, name) for name in (*ALGORITHMS, "auto")},
     "top-k oldest": lambda c: top_k_case(c, "recompute", ties="oldest"),
     "top-k oldest auto": lambda c: top_k_case(c, "auto", ties="oldest"),
+    "top-k rank": lambda c: top_k_case(c, "auto", rank_by="rank"),
+    "top-k dense_rank": lambda c: top_k_case(c, "recompute", ties="oldest", rank_by="dense_rank"),
     "top-k int64": lambda c: top_k_case(c, "auto", numbers="int64"),
     **{f"totals {by}": lambda c, by=by: totals_case(c, by) for by in BYS},
     **{f"dominating {name}": lambda c, n=name: dominating_case(c, n) for name in DOMINATING},
@@ -550,6 +551,41 @@ def test_rankings_so_far_compile_nothing_and_change_nothing(monkeypatch, ties):
     }
     # running ahead with NumPy counts towards compiling
     assert one[0]["spent"] > other[0]["spent"] or ties == "newest"
+
+
+def test_totals_carried_beside_are_those_of_the_rows_so_far():
+    """Reported when they change, too; the final ones are those of whole rankings."""
+    chance = random.Random(9)
+    keys = [chance.randrange(4) for _ in range(ROWS)]
+    values = [float(chance.randrange(3)) for _ in range(ROWS)]
+    spent = [chance.choice([None, 0.25, 3.0]) for _ in range(ROWS)]
+    times = sorted(chance.randrange(60) for _ in range(ROWS))
+    also = {"orders": "count", "spent": Total("sum")}
+    window = last(time=20, slide=10)
+    how = {emit: TopKTotals(3, "max", window, emit, also=also) for emit in ("updates", "all")}
+    monitors = {emit: TotalsMonitor(query, delay=3) for emit, query in how.items()}
+    shown: dict[Any, Any] = {}
+    for low in range(0, ROWS, 10):
+        part = slice(low, low + 10)
+        column = np.array([np.nan if value is None else value for value in spent[part]])
+        pushed = {"times": times[part], "also": {"spent": column}}
+        reports = {
+            emit: monitor.push(keys[part], values[part], **pushed)
+            for emit, monitor in monitors.items()
+        }
+        assert final_rows(reports["updates"]).equals(final_rows(reports["all"]))
+        for w in reports["updates"]:
+            rows = list(zip(w.id.tolist(), *(w.also[name].tolist() for name in also), strict=True))
+            assert w.final or shown.get(w.end) != rows or w.revision == 1
+            shown[w.end] = rows
+            seen = [
+                row for row in range(low + 10) if w.start <= times[row] < w.end
+            ]  # none is late: times rise
+            for key, orders, total in rows:
+                mine = [row for row in seen if keys[row] == key]
+                known = [spent[row] for row in mine if spent[row] is not None]
+                assert orders == len(mine)
+                assert total == sum(known) if known else np.isnan(total)
 
 
 def test_what_is_refused():

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from skyband import QueryError, TopK, Workload, all_time, cumulative, last
 from skyband.spark import drain, top_k, top_k_dominating, top_k_incomplete, top_k_workload
+from skyband.spark.jobs.file import load, words
+from skyband.spark.jobs.run import Run
 from skyband.windows import CumulativeWindow
 from tests.spark import samples
 
@@ -226,6 +230,55 @@ def test_rows_that_repeat_count_once(spark: SparkSession, tmp_path: Path) -> Non
         home = tmp_path / ask.__name__
         home.mkdir()
         check(play(spark, home, source, ask, 0, delay="10 minutes", **options), answered)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"rank_by": "rank", "ties": "oldest"},
+        {"rank_by": "dense_rank"},
+        {"by": "last(price)", "key": "id", "also": {"rows": "count(*)", "sum": "sum(seq)"}},
+    ],
+    ids=["rank", "dense rank", "also"],
+)
+def test_shared_ranks_and_further_totals(
+    spark: SparkSession, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    source = samples.write(tmp_path / "rows", samples.split(samples.rows(9, 120), 3, 9))
+    asked = {"k": 3, "by": "price", "time": "ts", "skew": None, "window": SLIDING, **options}
+    if "key" not in options:
+        asked |= {"id": "id", "keep": ["id"]}
+    answered = top_k(spark.read.parquet(source), **asked).collect()
+    batches = play(spark, tmp_path, source, top_k, 2, delay="10 minutes", **asked)
+    check(batches, answered)
+
+
+@pytest.mark.spark
+def test_a_job(spark: SparkSession, tmp_path: Path) -> None:
+    """It shows the last revision of the newest window while it runs, and drains in the end."""
+    source = samples.write(tmp_path / "in", samples.split(samples.rows(10, 90), 3, 10))
+    query = {"k": 3, "by": "price", "time": "ts", "window": "25 seconds", "slide": "10 seconds",
+             "id": "id", "keep": "id", "skew": None, "emit": "updates", "open_windows": "current",
+             "delay": "10 minutes"}  # fmt: skip
+    job = {
+        "source": {"format": "parquet", "path": "in", "schema": samples.DDL},
+        "query": query,
+        "sink": {"format": "parquet", "path": "out"},
+        "checkpoint": "checkpoint",
+        "drain": True,
+    }
+    (tmp_path / "job.yaml").write_text(yaml.safe_dump(job))
+    loaded = load(tmp_path / "job.yaml")
+    assert "updates as rows come to the current window" in words(loaded)
+    with Run(spark, loaded) as run:
+        run.prepare()
+        run.go(threading.Event(), lambda: None)
+        assert run.progress.leaders[0]["final"]
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    df = spark.read.parquet(source)
+    whole = {name: value for name, value in query.items() if name not in ("emit", "open_windows")}
+    check([rows], top_k(df, **whole).collect())
 
 
 @pytest.mark.spark
