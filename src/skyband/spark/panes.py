@@ -6,7 +6,7 @@ rows of a pane matter, no other row ever reaches Python.
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from skyband.spark import draining
@@ -15,7 +15,7 @@ from skyband.spark.columns import BEST, LABEL, LONGER, POSITION, SCORE
 from skyband.spark.plan import BasePlan, WindowPlan
 from skyband.spark.state.row_blocks import RowBlocks
 
-_ROWS, _AGE = "_sky_rows", "_sky_age"
+_ROWS, _AGE, _RANK = "_sky_rows", "_sky_age", "_sky_rank"
 
 
 def settled(rows: DataFrame, base: BasePlan, grid: PaneGrid) -> DataFrame:
@@ -78,13 +78,17 @@ def rows_of_best_scores(rows: DataFrame, plan: WindowPlan, newest: Column | None
     """All rows of the k best scores of each pane, in the layout of :func:`best_rows`.
 
     Rows of equal score are collected first, by tasks that share a pane's scores; then only the k
-    best scores of a pane go to one task.
+    best scores of a pane go to one task. Of a batch most other rows are found before that.
     """
     base, oldest_first = plan.base, plan.oldest_first
     groups = [*base.key_names, LABEL, *longer(rows)]
     last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
     age = F.struct(POSITION, *base.tie_names).alias(_AGE)
     ranked = F.when(F.col(SCORE).isNotNull(), F.struct(age, SCORE, *base.column_names))
+    if not rows.isStreaming and not last:  # streams have no ranks, and rows complete windows
+        best_first = Window.partitionBy(*groups).orderBy(F.desc(SCORE))
+        rank = F.call_function(plan.rank_by).over(best_first)
+        rows = rows.withColumn(_RANK, rank).filter(F.col(_RANK) <= plan.query.k)
     tied = F.collect_list(ranked).alias(_ROWS)  # rows without a score are not collected
     scores = rows.groupBy(*groups, SCORE).agg(tied, *last)
     panes = scores.groupBy(*groups).agg(F.max_by(_ROWS, SCORE, plan.query.k).alias(BEST), *last)
