@@ -95,7 +95,7 @@ def test_a_job_names_its_streams(tmp_path: Path) -> None:
         ({"incomplete": {**ROWS, "colour": 1}}, "query.incomplete.colour is not known"),
         ({"incomplete": {"streams": ["a"]}}, "query.incomplete.id is missing"),
         ({"k": 200_000}, "query.k is 200,000"),
-        ({"emit": "some"}, "query.emit is 'some'; expected all or changes"),
+        ({"emit": "some"}, "query.emit is 'some'; expected all, changes or updates"),
         ({"algorithm": "best"}, "algorithm is 'best'"),
         ({"algorithm": "eaa", "options": {"slick": 1}}, "option 'slick' for eaa"),
         ({"window": 10, "slide": 5, "offset": None}, "windows that count rows as they arrive"),

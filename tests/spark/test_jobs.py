@@ -134,7 +134,7 @@ WRONG: list[tuple[Any, str]] = [
     (changed("query.window", "1 fortnight"), "window is '1 fortnight'"),
     (changed("query.window", [1]), "query.window is a list; expected a duration"),
     (changed("query.slide", "2 hours"), "slide is 2 hours, the window is 1 hour"),
-    (changed("query.emit", "some"), "query.emit is 'some'; expected all or changes"),
+    (changed("query.emit", "some"), "query.emit is 'some'; expected all, changes or updates"),
     (changed("query.time", False), "put it in quotes: YAML reads yes, no, on and off"),
     (changed("query.partition_by", ["a", 7]), "query.partition_by[1] is 7"),
     (changed("query.partition_by", []), "query.partition_by is a list"),

@@ -69,7 +69,7 @@ def test_a_job_names_its_key(tmp_path: Path) -> None:
         ({"key": []}, "query.key is a list"),
         ({"window": 100}, "query.window is 100; expected a duration"),
         ({"k": 200_000}, "query.k is 200,000"),
-        ({"emit": "some"}, "query.emit is 'some'; expected all or changes"),
+        ({"emit": "some"}, "query.emit is 'some'; expected all, changes or updates"),
         ({"keep": "price"}, "query.keep is not known"),
         ({"also": {"n": "price"}}, "also 'n' is 'price' with key="),
         ({"also": {"n": "sum(now())"}}, "uses 'now'"),
