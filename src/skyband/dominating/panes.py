@@ -251,7 +251,12 @@ class PaneCounts:
         sleeps = kth >= 0
         panes = candidates.pane[kth[sleeps]].tolist()
         candidates.wake[up[sleeps]] = [self.lifetimes.last(pane) for pane in panes]
-        counted = up[~sleeps]
+        self._count(up[~sleeps])
+        self._drop_hidden(up[sleeps])
+
+    def _count(self, counted: Ints) -> None:
+        """Count candidates against all living panes, and from now on."""
+        candidates = self.candidates
         if not len(counted):
             return
         candidates.state[counted] = _COUNTED
@@ -261,6 +266,18 @@ class PaneCounts:
             indexed = self.panes[pane]
             candidates.count[counted] += dominated(indexed, points)
             self.work.first_compared += len(indexed.points) * len(counted)
+
+    def _drop_hidden(self, asleep: Ints) -> None:
+        """Drop those that never wake: k older dominators live as long, and leave with them.
+
+        Whoever they dominate, those dominate, too.
+        """
+        candidates = self.candidates
+        panes = candidates.pane[asleep].tolist()
+        lasts = np.array([self.lifetimes.last(pane) for pane in panes], np.int64)
+        hidden = np.zeros(len(candidates), np.bool_)
+        hidden[asleep] = candidates.wake[asleep] >= lasts
+        candidates.keep(~hidden)
 
     def _expire(self) -> None:
         """Forget the panes whose last window is before ``due``."""
