@@ -103,9 +103,7 @@ class ShardEngine(Protocol):
         """Hand rows to a monitor, and what was collected besides ids and times of them."""
 
 
-def synthetic_times(
-    size: int, slide: int, kind: type[Window] = TimeWindow
-) -> TimeWindow:
+def synthetic_times(size: int, slide: int, kind: type[Window] = TimeWindow) -> TimeWindow:
     """A window of synthetic times that holds the same panes as one of this size, slide and kind.
 
     >>> print(synthetic_times(25, 10).size / SLIDE, synthetic_times(30, 10).size / SLIDE)
@@ -184,14 +182,15 @@ class Shard:
                 continue
             before = self.lifetimes.step(pane.number) - 1
             upto = self._last_due(pane.number, progress)
+            base = self.lifetimes.alike(before)
             if self.base == -FOREVER:
-                self.base = self.lifetimes.alike(before)
+                self.base = base
             if waiting and self._worth(waiting, before):
                 yield from self._push(waiting, before)
                 waiting = []
-            if not waiting and before - self.base > _FAR and self.last <= before:
+            if not waiting and base - self.base > _FAR and self.last <= before:
                 yield from self._push([], before)
-                self._begin_anew(before)
+                self._begin_anew(base)
             waiting.append(pane)
         if upto > -FOREVER:
             yield from self._push(waiting, upto)
@@ -227,7 +226,7 @@ class Shard:
 
     def _begin_anew(self, base: int) -> None:
         """Nothing is alive: let synthetic times begin at zero again."""
-        self.monitor, self.base = self.engine.new(), self.lifetimes.alike(base)
+        self.monitor, self.base = self.engine.new(), base
         self.synthetic = self.position = _NONE
 
     def _worth(self, waiting: list[ShardPane], before: int) -> bool:

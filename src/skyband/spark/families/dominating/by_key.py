@@ -136,9 +136,11 @@ class PointsState(KeyState):
         monitor: Any = self.engine.monitor
         points = np.array(pane.points, np.float64).T.reshape(-1, len(pane.points))
         self.engine.carry(len(points), pane.columns)
-        monitor.push(points, times=np.array(pane.position, np.int64))
-        # with changes, one more window reports that the last rows left
-        self.last_window = int(self.spec.grid.last(pane.number)) + self.spec.changes
+        times = np.array(pane.position, np.int64)
+        monitor.push(points, times=times)
+        # the pane may hold rows of two; with changes, one more window reports that the last left
+        (newest,) = self.spec.grid.pane(times[-1:]).tolist()
+        self.last_window = int(self.spec.grid.last(newest)) + self.spec.changes
 
     def _answers(self) -> Iterator[Answer]:
         monitor: Any = self.engine.monitor

@@ -139,7 +139,12 @@ class ShardCountsSpec(StateSpec):
         )
 
     def last_at_end(self, pane: ShardCountsPane) -> int:
-        """The last window that is answered if the input ends with a pane."""
+        """The last window that is answered if the input ends with a pane.
+
+        Rows that cannot be ranked complete windows only if those count rows.
+        """
+        if not len(pane.survivors) and not self.axis.counts_rows:
+            return -FOREVER
         return min(pane.last_complete_window, self.grid.last_at_end(pane.number))
 
     def open(
@@ -285,6 +290,8 @@ class ShardCounts(KeyState):
         self._forget()
 
     def _take(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
+        if not len(pane.survivors) and not self.spec.axis.counts_rows:
+            return
         yield from self._answers(self.spec.grid.step(pane.number))
         counts = self.counts
         base = counts.slots
