@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -19,10 +20,16 @@ from skyband.spark.families.dominating.shard_counts import CountSums, ShardCount
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shards import shard_keys, spark_hash
-from skyband.windows import TimeWindow
-from tests.oracle import Answer, changes, ranks, time_dominating
+from tests.oracle import Answer, changes, dominating, ranks, time_dominating
 from tests.spark.fake_handle import Store, run_task
-from tests.spark.fake_stream import Aggregation, any_stream, names, play_batches, report
+from tests.spark.fake_stream import (
+    Aggregation,
+    any_stream,
+    names,
+    of_window_kind,
+    play_batches,
+    report,
+)
 
 TYPES = (LongType(), StringType())
 WIDTH = 3
@@ -98,25 +105,45 @@ def expected_answers(s, rows, watermark, before):
     points = [point_of(score, id) if ranks(score) else None for score, _, id in ordered]
     times = [at for _, at, _ in ordered]
     until = max(before, max(times) + 1) if s.counted and s.drain else watermark
-    windows = time_dominating(points, times, s.size, s.slide, s.k, s.start_offset)
+    if s.kind == "time":
+        windows = time_dominating(points, times, s.size, s.slide, s.k, s.start_offset)
+    else:
+        scores = [score if point is None else 0.0 for (score, _, _), point in
+                  zip(ordered, points, strict=True)]  # fmt: skip
+        known = list(zip(points, times, range(len(points)), strict=True))
+        windows = [
+            Answer(start, end, dominating([row for row in known if start <= row[1] < end], s.k))
+            for start, end, _ in map(astuple, s.windows(scores, times, times, watermark, before))
+        ]
+        until = None if s.kind == "all_time" else watermark
     return [
         Answer(
             window.start, window.end, tuple((score, ordered[at][2]) for score, at in window.rows)
         )
         for window in windows
-        if window.end <= until and (window.end - s.offset) // s.slide >= s.first_full_window
+        if (until is None or window.end <= until)
+        and (window.end - s.offset) // s.slide >= s.first_full_window
     ], until
 
 
 def answer(row, s):
     end = s.offset + row[0] * s.slide
-    return Answer(end - s.size, end, tuple(zip(row[2], row[3], strict=True)))
+    return Answer(s.start(end), end, tuple(zip(row[2], row[3], strict=True)))
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_shards_answer_any_stream_exactly(block):
+def stream_of(seed, kind):
+    """Any stream of windows of a kind; those that count rows are of the first one."""
+    s = any_stream(seed)
+    return s if kind == "time" or s.counted else of_window_kind(s, kind)
+
+
+KINDS = [*(("time", block) for block in range(4)), ("cumulative", 0), ("all_time", 1)]
+
+
+@pytest.mark.parametrize(("kind", "block"), KINDS)
+def test_shards_answer_any_stream_exactly(kind, block):
     for seed in range(block * 400, block * 400 + 400):
-        s = any_stream(seed)
+        s = stream_of(seed, kind)
         s.changes = False
         spec = ShardCountsSpec(
             ("shard",),
@@ -144,15 +171,16 @@ def test_shards_answer_any_stream_exactly(block):
         assert all(row[4] == names(row[3]) for row in answers)
 
 
-@pytest.mark.parametrize("block", range(2))
-def test_keys_answer_any_stream_exactly(block):
+@pytest.mark.parametrize(
+    ("kind", "block"), [("time", 0), ("time", 1), ("cumulative", 0), ("all_time", 1)]
+)
+def test_keys_answer_any_stream_exactly(kind, block):
     for seed in range(block * 400, block * 400 + 400):
-        s = any_stream(seed)
+        s = stream_of(seed, kind)
         if s.counted:
             continue
-        window = TimeWindow(s.size, s.slide, s.start_offset, "tick")
         dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
-        query = TopKDominating(s.k, dimensions, window, "changes" if s.changes else "all")
+        query = TopKDominating(s.k, dimensions, s.window, "changes" if s.changes else "all")
         spec = PointsSpec(("key",), s.axis, s.grid, query, "auto", TYPES)
         aggregation, answers = KeyedAggregation(s), defaultdict(list)
 

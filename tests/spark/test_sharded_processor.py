@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pyarrow as pa
 import pytest
@@ -20,10 +20,16 @@ from skyband.spark.state import batch, shard
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shard import IdEncoder, ShardSpec, synthetic_times
 from skyband.spark.state.shards import best, changed
-from tests.oracle import changes, ranks
-from tests.oracle_incomplete import time_incomplete
+from tests.oracle import Answer, changes, ranks
+from tests.oracle_incomplete import best_objects, time_incomplete
 from tests.spark.fake_handle import Store, run_task
-from tests.spark.fake_stream import Aggregation, any_stream, play_batches, report
+from tests.spark.fake_stream import (
+    Aggregation,
+    any_stream,
+    of_window_kind,
+    play_batches,
+    report,
+)
 
 STREAMS = ("a", "b", "c")
 BOUNDS = (-1.0, 3.0)
@@ -69,12 +75,12 @@ class ShardedAggregation(Aggregation):
 def random_query(s):
     """The query of a stream, its shards, and whether ids are whole numbers."""
     chance = random.Random(s.seed)
-    shards = chance.choice((1, 2, 3))
+    shards = 1 if s.kind == "all_time" else chance.choice((1, 2, 3))
     least = 0.0 if s.seed % 3 else BOUNDS[0]
     query = TopKIncomplete(
         s.k,
         STREAMS,
-        synthetic_times(s.size, s.slide),
+        synthetic_times(s.size, s.slide, type(s.window)),
         chance.choice(("sum", "min", "max", (0.5, 0.1, 2.0))),
         (least, BOUNDS[1]),
         repeats=chance.choice(("max", ("sum", 20))) if least == 0.0 else "max",
@@ -84,7 +90,7 @@ def random_query(s):
         query,
         shards,
         chance.random() < 0.4,
-        chance.choice(("auto", "recompute", "sla", "likely")),
+        chance.choice(("auto", "recompute", "sla", "likely" if s.kind == "time" else "eaa")),
     )
 
 
@@ -112,7 +118,7 @@ def answer_of(spec, parts):
     return (changed if spec.paired else best)(spec.engine.k, columns)
 
 
-def expected_answers(s, query, aggregation, key, watermark):
+def expected_answers(s, query, aggregation, key, watermark, before=0):
     key_rows = [row[1:] for row in aggregation.admitted if row[0] == key]
     rows, times = [], []
     for score, at, id in key_rows:
@@ -121,6 +127,15 @@ def expected_answers(s, query, aggregation, key, watermark):
         times.append(at)
     repeats = "sum" if query.most > 1 else "max"
     low = query.low.tolist()
+    if s.kind != "time":
+        known = [(*row, at) for row, at in zip(rows, times, strict=True) if ranks(row[2])]
+        known.sort(key=lambda row: (row[3], *row[:3]))
+        windows = s.windows([row[2] for row in rows], times, times, watermark, before)
+        return [
+            Answer(start, end, best_objects([row for row in known if start <= row[3] < end],
+                                            query.k, query.combine, low, repeats))
+            for start, end, _ in map(astuple, windows)
+        ]  # fmt: skip
     answers = time_incomplete(
         rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.start_offset
     )
@@ -131,10 +146,14 @@ def expected_answers(s, query, aggregation, key, watermark):
     ]
 
 
-@pytest.mark.parametrize("block", range(4))
-def test_shards_answer_any_stream_exactly(block, monkeypatch):
+KINDS = [*(("time", block) for block in range(4)), ("cumulative", 0), ("all_time", 1)]
+
+
+@pytest.mark.parametrize(("kind", "block"), KINDS)
+def test_shards_answer_any_stream_exactly(kind, block, monkeypatch):
     for seed in range(block * 200, block * 200 + 200):
         s = any_stream(seed)
+        s = s if kind == "time" or s.counted else of_window_kind(s, kind)
         s.drain = s.drain and not s.counted  # a shard does not know which rows others have
         s.full = s.full and not s.changes  # changes are reported from the first window on
         query, shards, whole, algorithm = random_query(s)
@@ -154,9 +173,9 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
         def new(spec=spec):
             return WindowProcessor(spec, 2)
 
-        watermark, _ = play_batches(s, aggregation, new, spec.output, merged)
+        watermark, before = play_batches(s, aggregation, new, spec.output, merged)
         for key in {row[0] for row in aggregation.admitted}:
-            expected = expected_answers(s, query, aggregation, key, watermark)
+            expected = expected_answers(s, query, aggregation, key, watermark, before)
             ordered = sorted(item for item in answers_by_key[key].items() if item[1] is not None)
             if s.changes:
                 reports = [
@@ -171,7 +190,8 @@ def test_shards_answer_any_stream_exactly(block, monkeypatch):
                     )
                     for window, row in ordered
                 ]
-                assert reports == changes(expected, s.slide, watermark), f"any_stream({seed})"
+                until = None if s.kind == "all_time" else watermark
+                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
                 continue
             answers = [
                 (s.offset + window * s.slide, tuple(zip(row[1], row[2], strict=True)))

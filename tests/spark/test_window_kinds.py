@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from skyband import DataError, QueryError, all_time, cumulative, last
-from skyband.spark import drain, top_k, top_k_dominating
+from skyband.spark import drain, top_k
 from skyband.spark.axis import PaneGrid
 from skyband.spark.jobs.file import load, words
 from skyband.spark.jobs.run import Run
@@ -307,8 +307,6 @@ def test_what_is_refused(spark: SparkSession) -> None:
         top_k(df, k=1, by="id", time="ts", window=DAY, slide="1 minute")
     with pytest.raises(DataError, match="time 'ts' is of type timestamp with a window of ticks"):
         top_k(df, k=1, by="id", time="ts", window=all_time(every=5))
-    with pytest.raises(QueryError, match="for dominating points"):
-        top_k_dominating(df, k=1, dimensions=[("id", "min")], time="ts", window=DAY)
     leaders = top_k(df, k=1, by="id", time="ts", window=last(time="2 seconds", slide="1 second"))
     assert leaders.count() == 4
 

@@ -142,7 +142,7 @@ class PaneCounts:
     Invariants (numbered as in :meth:`check_invariants`)
       1. candidates stand in the order of slots and panes, and live in the window ``due``
       2. ``beaten`` is the number of candidates of the own or later panes that dominate it, and is
-         below k
+         below k; it still counts those that were dropped because they never wake
       3. a candidate that is asleep has k dominators among the candidates until ``wake`` has passed
       4. ``count`` of a counted one is the number of the shard's living points that it dominates
 
@@ -251,7 +251,12 @@ class PaneCounts:
         sleeps = kth >= 0
         panes = candidates.pane[kth[sleeps]].tolist()
         candidates.wake[up[sleeps]] = [self.lifetimes.last(pane) for pane in panes]
-        counted = up[~sleeps]
+        self._count(up[~sleeps])
+        self._drop_hidden(up[sleeps])
+
+    def _count(self, counted: Ints) -> None:
+        """Count candidates against all living panes, and from now on."""
+        candidates = self.candidates
         if not len(counted):
             return
         candidates.state[counted] = _COUNTED
@@ -261,6 +266,18 @@ class PaneCounts:
             indexed = self.panes[pane]
             candidates.count[counted] += dominated(indexed, points)
             self.work.first_compared += len(indexed.points) * len(counted)
+
+    def _drop_hidden(self, asleep: Ints) -> None:
+        """Drop those that never wake: k older dominators live as long, and leave with them.
+
+        Whoever they dominate, those dominate, too.
+        """
+        candidates = self.candidates
+        panes = candidates.pane[asleep].tolist()
+        lasts = np.array([self.lifetimes.last(pane) for pane in panes], np.int64)
+        hidden = np.zeros(len(candidates), np.bool_)
+        hidden[asleep] = candidates.wake[asleep] >= lasts
+        candidates.keep(~hidden)
 
     def _expire(self) -> None:
         """Forget the panes whose last window is before ``due``."""
@@ -297,7 +314,7 @@ class PaneCounts:
         for at, point in enumerate(candidates.point):
             over = (candidates.point <= point).all(axis=1) & (candidates.point < point).any(axis=1)
             assert (
-                candidates.beaten[at] == (over & (candidates.pane >= candidates.pane[at])).sum() < k
+                (over & (candidates.pane >= candidates.pane[at])).sum() <= candidates.beaten[at] < k
             ), "2"
             if candidates.state[at] == _COUNTED:
                 under = (point <= points).all(axis=1) & (point < points).any(axis=1)

@@ -94,6 +94,10 @@ class PaneLifetimes:
         """
         return self.step(pane) if self.together else int(self.last(pane))
 
+    def alike(self, window: int) -> int:
+        """The last window up to this one after which windows lie as they do from zero on."""
+        return window
+
     def require_few_windows(self, panes: Sequence[int], due: int, upto: int) -> None:
         """Refuse ascending panes whose rows are in too many windows, from ``due`` to ``upto``.
 
@@ -219,6 +223,10 @@ class CumulativeGrid(PaneGrid):
     def last(self, pane: Any) -> Any:
         """The last window of the period of a pane (or of each of many)."""
         return -(-(pane >> 1) // self._period) * self._period
+
+    def alike(self, window: int) -> int:
+        """The last window up to this one with which a period ends."""
+        return window // self._period * self._period
 
     def window_start(self, window: int) -> int:
         """Where the window's period starts."""

@@ -16,6 +16,7 @@ from skyband.errors import QueryError
 from skyband.expressions import NamedExpression
 from skyband.spark.columns import Names
 from skyband.windows import (
+    AllTimeWindow,
     CountWindow,
     TimeWindow,
     Window,
@@ -173,6 +174,15 @@ class WindowOptions(CommonOptions):
                 f"shards is {shards} with emit='updates'",
                 "one shard: of windows that are open, no shard knows what others would say",
                 "leave shards out, or write emit='all'",
+            )
+
+    def refuse_shards_of_all_time(self, shards: int | None) -> None:
+        """Refuse to spread what ends with the last row of all."""
+        if (shards or 1) > 1 and isinstance(self.parsed_window(), AllTimeWindow):
+            raise QueryError(
+                f"shards is {shards} for windows of all time",
+                "one shard: of several, none knows when the last row of the others came",
+                "leave shards out",
             )
 
     def refuse_sequence_by_key(self) -> None:

@@ -45,7 +45,15 @@ from skyband.spark.state.processor import (
     answer_rows,
     array_field,
 )
-from skyband.windows import TimeWindow, over_ticks
+from skyband.windows import (
+    AllTimeWindow,
+    CumulativeWindow,
+    TimeWindow,
+    Window,
+    all_time,
+    cumulative,
+    over_ticks,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -95,12 +103,16 @@ class ShardEngine(Protocol):
         """Hand rows to a monitor, and what was collected besides ids and times of them."""
 
 
-def synthetic_times(size: int, slide: int) -> TimeWindow:
-    """A window of synthetic times that holds the same panes as one of this size and slide.
+def synthetic_times(size: int, slide: int, kind: type[Window] = TimeWindow) -> TimeWindow:
+    """A window of synthetic times that holds the same panes as one of this size, slide and kind.
 
     >>> print(synthetic_times(25, 10).size / SLIDE, synthetic_times(30, 10).size / SLIDE)
     2.5 3.0
     """
+    if issubclass(kind, AllTimeWindow):
+        return all_time(every=SLIDE)
+    if issubclass(kind, CumulativeWindow):
+        return cumulative(size // slide * SLIDE, every=SLIDE)
     rest = SLIDE // 2 if size % slide else 0
     return over_ticks(size // slide * SLIDE + rest, SLIDE)
 
@@ -157,36 +169,60 @@ class Shard:
         """Objects that may still be answers."""
         return 0 if self.next_window is None else self._objects
 
-    def run(self, panes: Iterable[ShardPane], closed: int) -> Iterator[Answer]:
-        """Take in closed panes, in ascending order, and answer the windows up to ``closed``."""
+    def run(self, panes: Iterable[ShardPane], progress: WatermarkProgress) -> Iterator[Answer]:
+        """Take in closed panes, in ascending order, and answer what the watermark has passed.
+
+        Once the stream has ended, nothing is left.
+        """
+        closed, ended = progress
+        upto = self._last_due(None, progress)
         waiting: list[ShardPane] = []
         for pane in panes:
             if not len(pane.position):
                 continue
             before = self.lifetimes.step(pane.number) - 1
+            upto = self._last_due(pane.number, progress)
+            base = self.lifetimes.alike(before)
             if self.base == -FOREVER:
-                self.base = before
+                self.base = base
             if waiting and self._worth(waiting, before):
                 yield from self._push(waiting, before)
                 waiting = []
-            if not waiting and before - self.base > _FAR and self.last <= before:
+            if not waiting and base - self.base > _FAR and self.last <= before:
                 yield from self._push([], before)
-                self._begin_anew(before)
+                self._begin_anew(base)
             waiting.append(pane)
-        yield from self._push(waiting, closed)
+        if upto > -FOREVER:
+            yield from self._push(waiting, upto)
         self._answered = closed
+        if ended:
+            self.last = min(self.last, closed)
 
-    def require_few_windows(self, panes: list[int], closed: int) -> None:
-        """Refuse ascending panes that complete more windows up to ``closed`` than can be answered.
+    def _last_due(self, newest: int | None, progress: WatermarkProgress) -> int:
+        """The last window to answer if this is the newest pane that comes now; None: no pane does.
+
+        Windows of all time end with the rows: those of earlier panes were answered when they came.
+        """
+        closed, ended = progress
+        if not ended:
+            return closed
+        if newest is None:
+            return closed if self.last < FOREVER else -FOREVER
+        return min(closed, self.lifetimes.last_at_end(newest))
+
+    def require_few_windows(self, panes: list[int], progress: WatermarkProgress) -> None:
+        """Refuse ascending panes that complete more windows than can be answered.
 
         Of the rows that are there only the last window is known: it tells their newest pane.
         """
+        upto = self._last_due(panes[-1] if panes else None, progress)
         answered, due, lifetimes = self.monitor.answered, -FOREVER, self.lifetimes
         if answered is not None:
             span = lifetimes.size // lifetimes.slide
-            step = self.last - int(self.engine.changes) - span + 1
-            panes, due = [2 * step, *panes], self.base + answered + 1
-        lifetimes.require_few_windows(panes, due, closed)
+            due = self.base + answered + 1
+            step = min(self.last - int(self.engine.changes) - span + 1, due)
+            panes = [2 * step, *panes]
+        lifetimes.require_few_windows(panes, due, upto)
 
     def _begin_anew(self, base: int) -> None:
         """Nothing is alive: let synthetic times begin at zero again."""
@@ -358,7 +394,7 @@ class ShardSpec(StateSpec):
         first = next(pieces)
         closed = first.columns[-1][0].as_py() if self.axis.counts_rows else FOREVER
         panes = self._panes(few_windows(chain([first], pieces), self.grid, closed))
-        return self.open(None, None).answer(panes, closed)
+        return self.open(None, None).answer(panes, WatermarkProgress(closed, True))
 
     def _panes(self, pieces: Iterator[Piece]) -> Iterator[ShardPane]:
         """The panes of sorted rows, as arrays."""
@@ -395,17 +431,19 @@ class ShardState(KeyState):
         """Take in closed panes, and answer what the watermark has passed."""
         panes = sorted(panes, key=lambda pane: pane.number)
         numbers = [pane.number for pane in panes if len(pane.position)]
-        self.shard.require_few_windows(numbers, progress.closed)
-        return self.answer(panes, progress.closed)
+        self.shard.require_few_windows(numbers, progress)
+        return self.answer(panes, progress)
 
-    def answer(self, panes: Iterable[ShardPane], closed: int) -> Iterator[tuple[Any, ...]]:
-        """Take in panes in ascending order, and answer the windows up to ``closed``."""
+    def answer(
+        self, panes: Iterable[ShardPane], progress: WatermarkProgress
+    ) -> Iterator[tuple[Any, ...]]:
+        """Take in panes in ascending order, and answer what the watermark has passed."""
         first = self.spec.first_full_window
         answers: Iterator[Answer] = (
-            answer for answer in self.shard.run(panes, closed) if answer.window >= first
+            answer for answer in self.shard.run(panes, progress) if answer.window >= first
         )
         if self.spec.paired:
-            answers = self.before.paired(answers, closed)
+            answers = self.before.paired(answers, progress.closed)
         return answer_rows(answers, lambda: self.shard.objects, self.spec.engine.changes)
 
     @property

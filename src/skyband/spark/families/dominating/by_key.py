@@ -116,14 +116,18 @@ class PointsState(KeyState):
     engine: EngineRows
     last_window: int = -FOREVER
     closed: int = -FOREVER
+    ended: bool = False
 
     def run(
         self, panes: list[PanePoints], progress: WatermarkProgress
     ) -> Iterator[tuple[Any, ...]]:
-        """Take in panes, and answer what the watermark has passed."""
+        """Take in panes, and answer what the watermark has passed.
+
+        Once the stream has ended, windows are answered as far as the engine goes on without rows.
+        """
         for pane in sorted(panes, key=lambda pane: pane.number):
             self._push(pane)
-        self.closed = progress.closed
+        self.closed, self.ended = progress
         return answer_rows(self._answers(), lambda: len(self.engine.ids), self.spec.changes)
 
     def _push(self, pane: PanePoints) -> None:
@@ -132,21 +136,22 @@ class PointsState(KeyState):
         monitor: Any = self.engine.monitor
         points = np.array(pane.points, np.float64).T.reshape(-1, len(pane.points))
         self.engine.carry(len(points), pane.columns)
-        monitor.push(points, times=np.array(pane.position, np.int64))
-        grid = self.spec.grid
-        # with changes, one more window reports that the last rows left
-        self.last_window = grid.window_at(pane.position[-1] + grid.size) + self.spec.changes
+        times = np.array(pane.position, np.int64)
+        monitor.push(points, times=times)
+        # the pane may hold rows of two; with changes, one more window reports that the last left
+        (newest,) = self.spec.grid.pane(times[-1:]).tolist()
+        self.last_window = int(self.spec.grid.last(newest)) + self.spec.changes
 
     def _answers(self) -> Iterator[Answer]:
         monitor: Any = self.engine.monitor
-        if self.closed >= FOREVER:
+        if self.ended:
             return self.engine.answers(monitor.finish())
         return self.engine.answers(monitor.push(watermark=self.spec.grid.window_end(self.closed)))
 
     @property
     def alarm(self) -> int | None:
         """When the next window ends, while there is anything to report."""
-        if self.last_window <= self.closed:
+        if self.ended or self.last_window <= self.closed:
             return None
         return self.spec.axis.alarm(self.spec.grid.window_end(self.closed + 1))
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
-from skyband.dominating import ALGORITHMS
+from skyband.dominating import ALGORITHMS, EXACT
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
 from skyband.spark.columns import (
@@ -64,7 +64,6 @@ class DominatingOptions(WindowOptions):
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
         window = self.parsed_window()
-        require_sliding(window, "dominating points on Spark")
         query = TopKDominating(
             self.k,
             self.dimensions,
@@ -74,6 +73,8 @@ class DominatingOptions(WindowOptions):
         )
         self.check()
         self.check_window(window)
+        if self.algorithm not in ("auto", *EXACT):
+            require_sliding(window, "dominating points that are estimated")
         if self.emit == "updates":
             self._check_updates()
         elif self.partition_by:

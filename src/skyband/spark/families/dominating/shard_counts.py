@@ -138,6 +138,15 @@ class ShardCountsSpec(StateSpec):
             *rest[carried:],
         )
 
+    def last_at_end(self, pane: ShardCountsPane) -> int:
+        """The last window that is answered if the input ends with a pane.
+
+        Rows that cannot be ranked complete windows only if those count rows.
+        """
+        if not len(pane.survivors) and not self.axis.counts_rows:
+            return -FOREVER
+        return min(pane.last_complete_window, self.grid.last_at_end(pane.number))
+
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
     ) -> ShardCounts:
@@ -164,7 +173,8 @@ class ShardCountsSpec(StateSpec):
         state = self.open(None, None)
         for piece in pieces:
             numbers, complete = piece.columns[1], piece.columns[-1]
-            state.require_few_windows(numbers, max(complete) if self.axis.counts_rows else FOREVER)
+            upto = self.grid.last_at_end(max(numbers))
+            state.require_few_windows(numbers, max(complete) if self.axis.counts_rows else upto)
             for row in rows_of(iter([piece])):
                 yield from state.feed(self.pane(row))
         yield from state.run([], EVERYTHING)
@@ -250,12 +260,12 @@ class ShardCounts(KeyState):
     ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer every window up to the last that is closed.
 
-        Once the stream has ended, windows that count rows are answered as far as the rows complete
-        them, and then nothing is left.
+        Once the stream has ended, windows that count rows, and those of all time, are answered as
+        far as the rows complete them, and then nothing is left.
         """
         closed, ended = progress
         panes = sorted(panes, key=lambda pane: pane.number)
-        newest = max([self.counts.last_complete_window, *(p.last_complete_window for p in panes)])
+        newest = max([self.counts.last_complete_window, *map(self.spec.last_at_end, panes)])
         upto = min(closed, newest) if ended else closed
         self.require_few_windows([pane.number for pane in panes], upto)
         for pane in panes:
@@ -280,11 +290,13 @@ class ShardCounts(KeyState):
         self._forget()
 
     def _take(self, pane: ShardCountsPane) -> Iterator[tuple[Any, ...]]:
+        if not len(pane.survivors) and not self.spec.axis.counts_rows:
+            return
         yield from self._answers(self.spec.grid.step(pane.number))
         counts = self.counts
         base = counts.slots
         fresh = counts.insert(pane.number, pane.points, pane.survivors)
-        counts.last_complete_window = max(counts.last_complete_window, pane.last_complete_window)
+        counts.last_complete_window = max(counts.last_complete_window, self.spec.last_at_end(pane))
         if pane.columns is not None:
             self.first = True
             rows = zip(*pane.columns, strict=True) if pane.columns else [()] * len(fresh)

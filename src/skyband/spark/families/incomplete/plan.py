@@ -43,7 +43,7 @@ from skyband.spark.scores import Score, score_column
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import merged, shard_blocks, shard_groups, shard_panes, spread
-from skyband.windows import require_sliding
+from skyband.windows import AllTimeWindow
 
 STREAM = "_sky_stream"
 CLIPPED = "_sky_clipped"
@@ -83,7 +83,6 @@ class IncompleteOptions(WindowOptions):
                 "write streams=['north', 'south']",
             )
         window = self.parsed_window()
-        require_sliding(window, "objects of several streams on Spark")
         self.check_window(window)
         if callable(self.combine):
             raise QueryError(
@@ -103,6 +102,7 @@ class IncompleteOptions(WindowOptions):
             open_windows=self.open_windows,  # type: ignore[arg-type]
         )
         check_shards(self.shards)
+        self.refuse_shards_of_all_time(self.shards)
         self.refuse_shards_of_updates(self.shards)
         self._check_sequence()
         self.check()
@@ -181,7 +181,7 @@ class IncompletePlan(WindowPlan):
         # values have been moved to their bounds before
         query = replace(
             self.query,
-            window=synthetic_times(window.size, window.slide),
+            window=synthetic_times(window.size, window.slide, type(window)),
             outside="clip",
             emit="all" if paired or self.updates else self.query.emit,
             open_windows="all",
@@ -372,7 +372,11 @@ class IncompleteFamily(Family):
         stream = _stream(df, options, query)
         value, clipped = _bounded(value, stream, query)
         nameless = reduce(Column.__or__, map(_missing, base.columns))
-        alone = bool(base.keys) or (query.emit == "updates" and df.isStreaming)
+        alone = (
+            bool(base.keys)
+            or isinstance(query.window, AllTimeWindow)  # shards would end at different times
+            or (query.emit == "updates" and df.isStreaming)
+        )
         return IncompletePlan(
             replace(base, ties=()),  # ids are carried, and break ties
             query,

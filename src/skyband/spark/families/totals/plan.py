@@ -143,12 +143,7 @@ class TotalsOptions(WindowOptions):
                 )
         check_shards(self.shards)
         self.refuse_shards_of_updates(self.shards)
-        if (self.shards or 1) > 1 and isinstance(self.parsed_window(), AllTimeWindow):
-            raise QueryError(
-                f"shards is {self.shards} for windows of all time",
-                "one shard: of several, none knows when the last row of the others came",
-                "leave shards out",
-            )
+        self.refuse_shards_of_all_time(self.shards)
 
     def _check_also(self) -> None:
         """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
