@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,61 @@ def test_shared_ranks_and_further_totals(
     answered = top_k(spark.read.parquet(source), **asked).collect()
     batches = play(spark, tmp_path, source, top_k, 2, delay="10 minutes", **asked)
     check(batches, answered)
+
+
+@pytest.mark.spark
+def test_a_window_that_ranks_nothing_any_more(spark: SparkSession, tmp_path: Path) -> None:
+    """A NULL takes the only key off the board: rows without a rank say so, also at the end."""
+    row = {"seq": 0, "id": 1, "sector": None}
+    parts = [
+        [{**row, "ts": samples.BASE + second * samples.SECOND, "price": price}]
+        for second, price in [(1, 5.0), (2, None)]
+    ]
+    source = samples.write(tmp_path / "rows", parts)
+    board = {"k": 2, "by": "last(price)", "key": "id", "time": "ts", "skew": None,
+             "window": "1 minute", "delay": "10 minutes"}  # fmt: skip
+    batches = play(spark, tmp_path, source, top_k, 2, **board)
+    reports = [(r["rank"], r.score, r.id, r.revision, r.final) for batch in batches for r in batch]
+    nothing = (None, None, None)
+    assert reports == [(1, 5.0, 1, 1, False), (*nothing, 2, False), (*nothing, 3, True)]
+
+
+@pytest.mark.spark
+def test_keys_that_spark_takes_for_equal(spark: SparkSession, tmp_path: Path) -> None:
+    """Zeros of either sign are one key, in structs, too, whatever batch they come in."""
+
+    def ask(df: DataFrame, **options: Any) -> DataFrame:
+        zero = "IF(seq % 2 = 0, 0.0D, -0.0D)"
+        return by_score(
+            df.selectExpr("*", f"named_struct('x', {zero}) AS pair", f"{zero} AS plain"),
+            partition_by=["pair", "plain"],
+            window=SLIDING,
+            **options,
+        )
+
+    source = samples.write(tmp_path / "rows", [[row] for row in samples.rows(12, 6)])
+    answered = ask(spark.read.parquet(source)).collect()
+    check(play(spark, tmp_path, source, ask, 2, delay="10 minutes"), answered)
+
+
+@pytest.mark.spark
+def test_queries_of_a_workload_say_which_windows(spark: SparkSession, tmp_path: Path) -> None:
+    """One shows all that are open, the other its current one."""
+    window = last(time="20 seconds", slide="10 seconds")
+    every = TopK(k=1, window=window, emit="updates")
+    asked = Workload(
+        {"current": replace(every, open_windows="current"), "all": every},
+        {"current": "price", "all": "price"},
+    )
+
+    def ask(df: DataFrame, emit: str, **options: Any) -> DataFrame:
+        assert emit == "updates"
+        return top_k_workload(df, asked, **ROWS, **options)
+
+    source = samples.write(tmp_path / "rows", [[{**samples.rows(13, 1)[0], "price": 1.0}]])
+    batches = play(spark, tmp_path, source, ask, 0, delay="10 minutes")
+    shown = [row.query for batch in batches for row in batch if not row.final]
+    assert sorted(shown) == ["all", "all", "current"]
 
 
 @pytest.mark.spark

@@ -113,12 +113,11 @@ class Updates:
 
 def _carried_bits(ranked: Ranked) -> Ints:
     """What is carried beside the score as whole numbers that are equal where it is."""
-    bits = [
-        np.ma.filled(column, np.iinfo(np.int64).min)
-        if column.dtype == np.int64
-        else column.astype(np.float64).view(np.int64)
-        for column in (ranked.also or {}).values()
-    ]
+    bits = []
+    for column in (ranked.also or {}).values():
+        is_whole = column.dtype == np.int64
+        bits.append(np.ma.filled(column, 0) if is_whole else column.astype(float).view(np.int64))
+        bits.append(np.ma.getmaskarray(column).astype(np.int64))
     return np.array(bits, np.int64).reshape(len(bits), ranked.rows)
 
 

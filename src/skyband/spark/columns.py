@@ -90,6 +90,17 @@ class TransportColumn:
             return self.pack() + F.lit(0.0).cast(self.type)
         return self.pack()
 
+    def pack_equal_key(self) -> Column:
+        """The same where no aggregation of Spark's makes keys equal: in structs, too, one NaN."""
+        key = self.pack()
+        if not isinstance(self.type, StructType):
+            return _equal(key, self.type)
+        fields = [
+            _equal(key.getField(field.name), field.dataType).alias(field.name)
+            for field in self.type.fields
+        ]
+        return F.when(key.isNotNull(), F.struct(*fields))
+
     def unpack(self, column: Column) -> Column:
         """The column as it was, under its name."""
         if isinstance(self.type, TimestampType):
@@ -99,6 +110,13 @@ class TransportColumn:
         elif isinstance(self.type, DateType):
             column = F.date_from_unix_date(column)
         return column.alias(self.name)
+
+
+def _equal(column: Column, type: DataType) -> Column:
+    """A value that has the same bytes as all that Spark's groups take for equal."""
+    if not isinstance(type, (DoubleType, FloatType)):
+        return column
+    return F.nanvl(column, F.lit(float("nan")).cast(type)) + F.lit(0.0).cast(type)
 
 
 def transport(name: str, type: DataType) -> TransportColumn:

@@ -28,6 +28,11 @@ Lines = list[tuple[str, str]]
 
 PANE_PATH = "panes: their best rows are found inside the JVM; no other row reaches Python"
 
+OPEN_PATH = (
+    "panes: tasks of a stream reduce rows to the best of each pane, in Python; a batch does it "
+    "inside the JVM"
+)
+
 _FILLING = 2  # steps that are being filled while rows come in order
 _FIXED = 4 * 8  # bytes of a candidate besides its columns: score, pane, place, dominators
 _TEXT, _NESTED = 24, 64  # assumed bytes of a text, and of an array, map or structure
@@ -59,6 +64,8 @@ def explain_lines(plan: Plan) -> Lines:
             ("answers", _when(plan)),
             ("set aside", f"rows without {position}{ahead}: never ranked, counted"),
         ]
+    if plan.updates:
+        lines.append(("before", "every micro-batch also shows the open windows that it changes"))
     lines.append(("not ranked", plan.not_ranked))
     if base.deduplicate_by:
         lines.append(("once", f"rows that repeat {', '.join(base.deduplicate_by)} count once"))

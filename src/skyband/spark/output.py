@@ -24,12 +24,14 @@ def ranked(answers: DataFrame, plan: WindowPlan) -> DataFrame:
     arrays = ["scores", *ranks, *indexed("kept", len(columns))]
     grid, window = plan.grid, F.col("window")
     bounds = base.axis.bounds_sql(grid.window_start_sql(window), grid.window_end_sql(window))
-    windows = F.count(F.lit(1))
+    windows = F.count_if("final") if plan.updates else F.count(F.lit(1))
+    # a window that was shown and ranks nothing any more is a row without a rank
+    exploded = F.posexplode_outer if plan.updates else F.posexplode
     rows = counted(answers, plan, windows, F.sum(F.size("scores"))).select(
         bounds.alias("window"),
         *key_columns(base),
         *update_columns(plan),
-        F.posexplode(F.arrays_zip(*arrays)).alias("place", "row"),
+        exploded(F.arrays_zip(*arrays)).alias("place", "row"),
     )
     row = F.col("row")
     rank = changed_rank(row) if changes else row["ranks"] if shared else F.col("place") + 1
@@ -60,7 +62,7 @@ def rank_column(rank: Column, plan: Plan) -> Column:
 
 
 def update_columns(plan: Plan) -> list[Column]:
-    """Which revision of its window's ranking a row belongs to, and whether the last; if told."""
+    """Which revision of its window's ranking a row belongs to, and whether the last."""
     return [F.col(name) for name in UPDATE_COLUMNS] if plan.updates else []
 
 

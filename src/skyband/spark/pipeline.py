@@ -65,7 +65,10 @@ def check_store(df: DataFrame) -> None:
 def project(df: DataFrame, plan: Plan) -> DataFrame:
     """Only what the query needs, under our names: keys, scores, position, ties, columns."""
     base, scores = plan.base, plan.scores
-    keys = [key.pack_key().alias(f"key_{i}") for i, key in enumerate(base.keys)]
+    # what is shown while it is open passes no aggregation of Spark's, which makes keys equal
+    equal = plan.updates and df.isStreaming
+    packed = (key.pack_equal_key() if equal else key.pack_key() for key in base.keys)
+    keys = [key.alias(f"key_{i}") for i, key in enumerate(packed)]
     return df.select(
         *(keys or [F.lit(0).alias(ALL)]),
         *(score.alias(name) for score, name in zip(scores, score_names(len(scores)), strict=True)),

@@ -146,7 +146,7 @@ def _carried(also: object) -> dict[str, Total]:
         if not isinstance(name, str) or not name or name.lower() in _COLUMNS:
             raise QueryError(
                 f"also has a total called {name!r}",
-                f"names other than {', '.join(_COLUMNS[:8])}",
+                f"names other than {', '.join(_COLUMNS)}",
                 example,
             )
         carried[name] = total if isinstance(total, Total) else Total(total)

@@ -19,6 +19,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from skyband.query import Emit, RankBy, TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
 from skyband.spark.explain import (
+    OPEN_PATH,
     PANE_PATH,
     Lines,
     open_steps,
@@ -151,7 +152,7 @@ class TopKPlan(WindowPlan):
     def _path_lines(self) -> Lines:
         k = self.query.k
         return [
-            ("path", PANE_PATH),
+            ("path", OPEN_PATH if self.updates else PANE_PATH),
             ("algorithm", "the minimal candidate set over panes, as MinTopk keeps it over slides:"),
             ("", f"a row is forgotten once {_DOMINATORS[self.rank_by].format(k)} it that live at "
                  "least as long"),
@@ -162,11 +163,12 @@ class TopKPlan(WindowPlan):
         k = f"{self.query.k:,}"
         if self.rank_by == "row_number":
             return [("before the shuffle", f"at most {k} rows of each pane, key and task")]
+        ranks = f"as SQL's {self.rank_by}(): rows of equal score share one, and all are kept"
+        if self.updates:
+            rows = f"the rows of the {k} best ranks of each pane, key and task"
+            return [("ranks", ranks), ("before the shuffle", rows)]
         return [
-            (
-                "ranks",
-                f"as SQL's {self.rank_by}(): rows of equal score share one, and all are kept",
-            ),
+            ("ranks", ranks),
             ("shuffles", "rows by pane, key and score, so that ties meet; then, of each pane, key"),
             ("", f"and task, those of the {k} best scores"),
         ]
@@ -175,7 +177,7 @@ class TopKPlan(WindowPlan):
         """What Spark keeps of an open pane, in words."""
         if self.rank_by == "row_number":
             return f"at most {self.query.k:,} rows"
-        return "all their rows: any may tie"
+        return "the rows of the best ranks" if self.updates else "all their rows: any may tie"
 
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name."""

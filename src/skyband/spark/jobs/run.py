@@ -286,14 +286,12 @@ def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
 
     They come with the progress of each batch, as JSON: nothing is read twice.
     """
-    newest, rank = [F.col("window.end")], F.col("rank")
-    if query["emit"] == "updates":  # of a window's revisions the last
-        newest.append(F.col("revision"))
+    end, rank = F.col("window.end"), F.col("rank")
     if query["emit"] == "changes":
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
     queries = family_of(query).query_columns
     shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(*newest, *queries, -rank, "score"), _ROWS)
+    best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
     for column in queries:
         best = _of_first(best, column)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks

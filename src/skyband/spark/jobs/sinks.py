@@ -21,6 +21,7 @@ from skyband.spark.columns import quoted
 from skyband.spark.families import family_of
 from skyband.spark.jobs.queries import Part
 from skyband.spark.jobs.sources import FILE_FORMATS, Value, option_texts
+from skyband.spark.state.updates import UPDATE_COLUMNS
 
 if TYPE_CHECKING:
     from skyband.spark.jobs.file import Job
@@ -90,7 +91,8 @@ def _keyed(leaders: DataFrame, job: Job) -> DataFrame:
     query = leaders.schema["rank"].metadata["skyband"]
     names = [*family_of(query).query_columns, *query["keys"]]
     if "rank_by" in query:
-        names = [name for name in leaders.columns if name not in ("window", "rank")]
+        others = ("window", "rank", "score", *UPDATE_COLUMNS)
+        names = [name for name in leaders.columns if name not in others]
     end = F.col("window.end").alias("end")
     key = F.to_json(F.struct(end, *(F.col(quoted(name)) for name in names), "rank"))
     return leaders.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"))

@@ -165,13 +165,22 @@ class StateSpec(ABC):
         """
         raise NotImplementedError
 
-    def ahead(self, newest_pane: int) -> WatermarkProgress:
-        """How far to run ahead to answer all windows that have begun."""
-        return WatermarkProgress(self.grid.last_begun(newest_pane), False)
+    def ahead(self, newest_pane: int, current: bool) -> WatermarkProgress:
+        """How far to run ahead to answer the ``current`` window, or all that have begun."""
+        grid = self.grid
+        last = grid.step(newest_pane) if current else grid.last_begun(newest_pane)
+        return WatermarkProgress(last, False)
 
     def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The windows of an output row, each by a name, as an output row of its own."""
         yield str(row[0]), row
+
+    def empty_window(self, name: str) -> tuple[Any, ...] | None:
+        """An output row of a window that ranks nothing any more, by its name.
+
+        None where rankings so far never get shorter.
+        """
+        return None
 
     def is_current(self, row: tuple[Any, ...], newest_pane: int) -> bool:
         """Whether an output row is of the window that the newest row's slide completes."""

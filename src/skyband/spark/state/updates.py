@@ -12,15 +12,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from pyspark.sql.types import BinaryType, BooleanType, LongType, StringType, StructField
 
 from skyband.spark.axis import FOREVER, WatermarkProgress
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, array_field
-
-if TYPE_CHECKING:
-    pass
 
 UPDATE_COLUMNS = ("revision", "final")
 """What rows say besides if windows are reported while they are open."""
@@ -145,7 +142,7 @@ class UpdatesState(KeyState):
         """Take in blocks; answer what the watermark has passed, then what changed of the rest."""
         self._take(panes)
         revision = self.revision + 1
-        for row in self.family.run(self._closed(progress), progress):
+        for row in self._final(progress):
             self.revision = revision
             yield (*row, revision, True)
         if self.family.finished:
@@ -183,24 +180,45 @@ class UpdatesState(KeyState):
         rows = self.spec.blocks.read(block.data)
         return self.spec.family.pane_of_rows(block.pane, rows, block.newest)
 
+    def _final(self, progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
+        """The windows that have ended; of those that were shown and rank nothing now, no rows."""
+        spec = self.spec.family
+        ended = {window for window in self.shown if _number(window) <= progress.closed}
+        for answer in self.family.run(self._closed(progress), progress):
+            ended.difference_update(window for window, _ in spec.each_window(answer))
+            yield answer
+        for window in sorted(ended, key=_number):
+            row = spec.empty_window(window)
+            if row is not None:
+                yield row
+        still_open = (window for window in self.shown if _number(window) > progress.closed)
+        self.shown = {window: self.shown[window] for window in still_open}
+
     def _changed(self) -> Iterator[tuple[Any, ...]]:
         """The rankings so far of open windows, where they are others than were shown last."""
-        spec = self.spec.family
+        now = dict(self._so_far())
+        if not self.spec.current:  # those that rank nothing any more
+            for window in self.shown.keys() - now.keys():
+                row = self.spec.family.empty_window(window)
+                if row is not None:
+                    now[window] = row
+        for window, row in now.items():
+            digest = hashlib.blake2b(repr(row).encode(), digest_size=_DIGEST).digest()
+            if self.shown.get(window) != digest:
+                self.shown[window] = digest
+                yield row
+
+    def _so_far(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """The rankings so far of the windows to be shown, by their names."""
+        spec, current = self.spec.family, self.spec.current
         candidates = [field.name for field in spec.output].index("candidates")
-        ahead = self.family.fork().run(
-            list(map(self._pane, self.panes.values())), spec.ahead(self.newest_pane)
-        )
-        shown: dict[str, bytes] = {}
-        for answer in ahead:
+        panes = list(map(self._pane, self.panes.values()))
+        for answer in self.family.fork().run(panes, spec.ahead(self.newest_pane, current)):
             for window, row in spec.each_window(answer):
-                if self.spec.current and not spec.is_current(row, self.newest_pane):
+                if current and not spec.is_current(row, self.newest_pane):
                     continue
-                # how many candidates there are is told with final answers
-                row = (*row[:candidates], None, *row[candidates + 1 :])
-                shown[window] = hashlib.blake2b(repr(row).encode(), digest_size=_DIGEST).digest()
-                if self.shown.get(window) != shown[window]:
-                    yield row
-        self.shown = shown
+                # final answers say how many candidates there are
+                yield window, (*row[:candidates], None, *row[candidates + 1 :])
 
     @property
     def alarm(self) -> int | None:
@@ -234,6 +252,11 @@ class UpdatesState(KeyState):
     def remove(self) -> None:
         """Remove what the family keeps outside of its fields."""
         self.family.remove()
+
+
+def _number(window: str) -> int:
+    """The number, or the end, with which the name of a window begins: see ``each_window``."""
+    return int(window.split(" ", 1)[0])
 
 
 def revision_fields() -> tuple[StructField, ...]:

@@ -96,6 +96,8 @@ class DominatingOptions(WindowOptions):
     def _check_updates(self) -> None:
         """Refuse what the local engine cannot report while windows are open."""
         self.refuse_shards_of_updates(self.shards)
+        if not self.partition_by:
+            self._refuse_algorithm_together()
         check_algorithm(self.algorithm, ALGORITHMS)
         if self.sequence is not None:
             raise QueryError(
@@ -104,13 +106,16 @@ class DominatingOptions(WindowOptions):
                 "write time='ts', window='1 hour', or leave emit out",
             )
 
-    def _check_together(self) -> None:
+    def _refuse_algorithm_together(self) -> None:
         if self.algorithm != "auto":
             raise QueryError(
                 f"algorithm is {self.algorithm!r} for all rows together",
                 "'auto': only queries by key run one of the local engine's",
                 "leave algorithm out, or write partition_by=...",
             )
+
+    def _check_together(self) -> None:
+        self._refuse_algorithm_together()
         if self.emit != "all":
             raise QueryError(
                 f"emit is {self.emit!r} for all rows together",

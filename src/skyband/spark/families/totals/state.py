@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pyspark.sql.types import BinaryType, DataType, LongType, StructField
+from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField
 
 from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
@@ -332,6 +332,11 @@ class TotalsSpec(StateSpec):
     def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneBlocks:
         """Partial sums of a pane."""
         return number, rows
+
+    def empty_window(self, name: str) -> tuple[Any, ...]:
+        """A window whose keys have gone off the board."""
+        _, *others = self.output
+        return (int(name), *([] if isinstance(f.dataType, ArrayType) else None for f in others))
 
     def new(self) -> ShardTotals:
         """A shard of which nothing is known."""

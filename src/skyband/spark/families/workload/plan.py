@@ -31,7 +31,14 @@ from skyband.spark.columns import (
     score_names,
     transport_types,
 )
-from skyband.spark.explain import PANE_PATH, Lines, open_steps, row_bytes, state_line
+from skyband.spark.explain import (
+    OPEN_PATH,
+    PANE_PATH,
+    Lines,
+    open_steps,
+    row_bytes,
+    state_line,
+)
 from skyband.spark.families.workload import restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
@@ -179,7 +186,7 @@ class WorkloadPlan(Plan):
 
     def stream_state(self) -> StateSpec:
         """What is kept of a key of a stream: open panes, too, if their windows are reported."""
-        current = self.workload.model.open_windows == "current"
+        current = any(query.open_windows == "current" for query in self.queries)
         return with_open_panes(self.state(), self.blocks, current) if self.updates else self.state()
 
     @property
@@ -211,7 +218,10 @@ class WorkloadPlan(Plan):
         arrays = ["rows", *(["ranks", "previous"] if changes else [])]
         nothing = F.lit(0).cast("bigint")
         ranked = F.aggregate("rows", nothing, lambda sum, ranking: sum + F.size(ranking))
-        rows = counted(answers, self, F.sum(F.size("rows")), F.sum(ranked)).select(
+        windows = F.size("rows")
+        if self.updates:
+            windows = F.when(F.col("final"), windows)
+        rows = counted(answers, self, F.sum(windows), F.sum(ranked)).select(
             *key_columns(base),
             *update_columns(self),
             "scores",
@@ -289,7 +299,7 @@ class WorkloadPlan(Plan):
         return [
             ("panes", f"{self._pane_lengths()}, {metrics['panes_per_window']:,} in "
                       f"{length(self._longest)}"),
-            ("path", PANE_PATH),
+            ("path", OPEN_PATH if self.updates else PANE_PATH),
             ("shared", f"one aggregation, with the largest k of {metrics['largest_k']:,}, and one "
                        "processor per key"),
             *([("", names)] if len(self.scores) > 1 else []),

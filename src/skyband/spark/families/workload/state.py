@@ -271,10 +271,15 @@ class WorkloadSpec(StateSpec):
         ]
         return WorkloadPane(best, newest + 1 if self.axis.counts_rows else -FOREVER)
 
-    def ahead(self, newest_pane: int) -> WatermarkProgress:
-        """The end of the longest window that has begun."""
-        longest = max(each.query.window.size for each in self.queries)
-        return WatermarkProgress(newest_pane + longest, False)
+    def ahead(self, newest_pane: int, current: bool) -> WatermarkProgress:
+        """The end of the longest window that has begun and is shown."""
+        windows = (
+            each.query.window.slide
+            if each.query.open_windows == "current"
+            else each.query.window.size
+            for each in self.queries
+        )
+        return WatermarkProgress(newest_pane + max(windows), False)
 
     def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The windows of an output row, by query and end, each with its own rows."""
@@ -285,10 +290,14 @@ class WorkloadSpec(StateSpec):
             yield f"{end} {name}", (None, [name], [start], [end], [ranking], *rows)
 
     def is_current(self, row: tuple[Any, ...], newest_pane: int) -> bool:
-        """Whether a window is the first of its query to end after the newest pane begins."""
+        """Whether a window is the first of its query to end after the newest pane begins.
+
+        A query that shows all open windows has no other.
+        """
         _, (name,), _, (end,), *_ = row
-        slide = next(each.query.window.slide for each in self.queries if each.name == name)
-        return bool(end - slide <= newest_pane < end)
+        query = next(each.query for each in self.queries if each.name == name)
+        shows_all = query.open_windows == "all"
+        return shows_all or bool(end - query.window.slide <= newest_pane < end)
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
