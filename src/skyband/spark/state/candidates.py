@@ -339,8 +339,9 @@ class Candidates:
         assert all(before < after for before, after in pairwise(order)), "1"
         lasts = self.lifetimes.last(rows.pane).tolist()
         scores = rows.score.tolist()
-        for at, count in enumerate(self.dominator_count.tolist()):
-            above = [i for i in range(at) if lasts[i] >= lasts[at]]
+        counts = zip(lasts, self.dominator_count.tolist(), strict=True)
+        for at, (last, count) in enumerate(counts):
+            above = [i for i in range(at) if lasts[i] >= last]
             if self._shares_ranks:
                 above = [i for i in above if scores[i] > scores[at]]
             if self.rank_by == "dense_rank":
