@@ -79,7 +79,11 @@ def test_a_job_names_its_queries(tmp_path: Path) -> None:
         ([{"name": "a", "k": 2, "window": "5 s", "by": "now()"}], {}, "by uses 'now'"),
         ([{"name": "a", "k": 200_000, "window": "5 s"}], {}, "k of 'a' is 200,000"),
         ("queries.csv", {"query": {"k": 3}}, "query.k is not known"),
-        ("queries.csv", {"query": {"emit": "some"}}, "query.emit is 'some'; expected all, changes or"),
+        (
+            "queries.csv",
+            {"query": {"emit": "some"}},
+            "query.emit is 'some'; expected all, changes or",
+        ),
         (5, {}, "query.workload is 5; expected a file of queries"),
     ],
 )
