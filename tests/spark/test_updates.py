@@ -256,7 +256,10 @@ def test_shared_ranks_and_further_totals(
 
 
 @pytest.mark.spark
-def test_a_window_that_ranks_nothing_any_more(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_windows", ["all", "current"])
+def test_a_window_that_ranks_nothing_any_more(
+    spark: SparkSession, tmp_path: Path, open_windows: str
+) -> None:
     """A NULL takes the only key off the board: rows without a rank say so, also at the end."""
     row = {"seq": 0, "id": 1, "sector": None}
     parts = [
@@ -265,7 +268,7 @@ def test_a_window_that_ranks_nothing_any_more(spark: SparkSession, tmp_path: Pat
     ]
     source = samples.write(tmp_path / "rows", parts)
     board = {"k": 2, "by": "last(price)", "key": "id", "time": "ts", "skew": None,
-             "window": "1 minute", "delay": "10 minutes"}  # fmt: skip
+             "window": "1 minute", "delay": "10 minutes", "open_windows": open_windows}  # fmt: skip
     batches = play(spark, tmp_path, source, top_k, 2, **board)
     reports = [(r["rank"], r.score, r.id, r.revision, r.final) for batch in batches for r in batch]
     nothing = (None, None, None)
