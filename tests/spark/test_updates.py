@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from benchmarks.spark.updates import Updates
 from pyspark.sql import DataFrame, Row, SparkSession
+from rich.console import Console
 
 from skyband import QueryError, TopK, Workload, all_time, cumulative, last
 from skyband.spark import drain, top_k, top_k_dominating, top_k_incomplete, top_k_workload
@@ -348,6 +351,18 @@ def test_a_batch_is_final(spark: SparkSession, tmp_path: Path) -> None:
         rows = ask(df, window=SLIDING, emit="updates").collect()
         assert {(row.revision, row.final) for row in rows} == {(1, True)}
         assert rankings(rows) == rankings(ask(df, window=SLIDING).collect())
+
+
+@pytest.mark.spark
+def test_what_updates_cost_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+    """The benchmark of it, over few rows: updates report more rows, the current window's fewer."""
+    bench = Updates(rows=2_000, keys=2, batches=2, ratios=(4,), turns=1)
+    records = bench.measure(spark, tmp_path)
+    whole, current, every = (record["reported"] for record in records)
+    assert whole < current < every
+    bench.show(records, console := Console(record=True, width=120, file=io.StringIO()))
+    assert "updates, current open windows" in console.export_text()
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
 
 
 @pytest.mark.spark
