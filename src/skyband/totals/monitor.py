@@ -42,6 +42,8 @@ def _described(described: Mapping[str, Any]) -> TopKTotals:
         described.get("scale", 0),
         open_windows=described.get("open_windows", "all"),
         also={name: Total(**total) for name, total in described.get("also", {}).items()},
+        ties=described.get("ties", "newest"),
+        rank_by=described.get("rank_by", "row_number"),
     )
 
 
