@@ -243,8 +243,9 @@ def test_rows_that_repeat_count_once(spark: SparkSession, tmp_path: Path) -> Non
         {"rank_by": "rank", "ties": "oldest"},
         {"rank_by": "dense_rank"},
         {"by": "last(price)", "key": "id", "also": {"rows": "count(*)", "sum": "sum(seq)"}},
+        {"by": "count(*)", "key": "id", "rank_by": "dense_rank", "ties": "oldest"},
     ],
-    ids=["rank", "dense rank", "also"],
+    ids=["rank", "dense rank", "also", "dense rank of totals"],
 )
 def test_shared_ranks_and_further_totals(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any]

@@ -317,8 +317,13 @@ class TotalsSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; behind ids is the time, for merging."""
-        fields = answer_fields(self._types, self.changes, self.score)
+        fields = answer_fields(self._types, self.changes, self.score, self.shares_ranks)
         return (*fields, *pair_fields(self._types, self.score)) if self.paired else fields
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether answers say ranks that keys share; those of several shards are ranked anew."""
+        return self.query.shares_ranks and not self.merged
 
     @property
     def _types(self) -> tuple[DataType, ...]:
@@ -388,7 +393,7 @@ class TotalsSpec(StateSpec):
             answers = before.paired(answers, closed)
         if not self.merged:
             answers = (answer._replace(columns=answer.columns[:-1]) for answer in answers)
-        return answer_rows(answers, lambda: shard.ranked_keys, self.changes)
+        return answer_rows(answers, lambda: shard.ranked_keys, self.changes, self.shares_ranks)
 
 
 @dataclass
