@@ -67,14 +67,7 @@ class TopK:
         if self.weights is not None:
             object.__setattr__(self, "weights", _weights(self.weights))
         check_numbers(self.numbers)
-        if self.ties not in TIES:
-            raise QueryError(f"ties is {self.ties!r}", "'newest' or 'oldest'", "leave ties out")
-        if self.rank_by not in RANK_BYS:
-            raise QueryError(
-                f"rank_by is {self.rank_by!r}",
-                "'row_number', 'rank' or 'dense_rank'",
-                "leave rank_by out",
-            )
+        check_order(self.ties, self.rank_by)
         if self.weights is not None and self.numbers == "int64":
             raise QueryError(
                 "numbers='int64' with weights",
@@ -84,10 +77,9 @@ class TopK:
 
     def __str__(self) -> str:
         by = f" by {len(self.weights)} weighted attributes" if self.weights else ""
-        ties = ", of equal scores the oldest first" if self.ties == "oldest" else ""
-        shared = f", ranked by {self.rank_by}" if self.shares_ranks else ""
+        order = order_words(self.ties, self.rank_by)
         emit = emit_words(self.emit, self.open_windows)
-        return f"top {self.k:,} of {self.window}{by}{ties}{shared}{emit}"
+        return f"top {self.k:,} of {self.window}{by}{order}{emit}"
 
     @property
     def shares_ranks(self) -> bool:
@@ -118,6 +110,25 @@ def emit_words(emit: Emit, open_windows: OpenWindows) -> str:
     if emit == "changes":
         return ", changes only"
     return ", updates as rows come" + (" to the current window" if open_windows != "all" else "")
+
+
+def check_order(ties: object, rank_by: object) -> None:
+    """Refuse what is no order of equal scores, and no way to count ranks."""
+    if ties not in TIES:
+        raise QueryError(f"ties is {ties!r}", "'newest' or 'oldest'", "leave ties out")
+    if rank_by not in RANK_BYS:
+        raise QueryError(
+            f"rank_by is {rank_by!r}",
+            "'row_number', 'rank' or 'dense_rank'",
+            "leave rank_by out",
+        )
+
+
+def order_words(ties: Ties, rank_by: RankBy, scores: str = "scores") -> str:
+    """How equal scores rank, if not as usual, to be put behind a query in words."""
+    oldest = f", of equal {scores} the oldest first" if ties == "oldest" else ""
+    shared = f", ranked by {rank_by}" if rank_by != "row_number" else ""
+    return oldest + shared
 
 
 def check_numbers(numbers: object) -> None:
