@@ -94,9 +94,9 @@ class Changes:
         ranks = np.concatenate([rank[changed], np.zeros(len(left), np.int64)])
         previous_ranks = np.concatenate([previous[changed], rank_before[left]])
         # as one ranking, with each row that left where it would stand; ~ turns int64 round
-        ties = (~columns[1], ~columns[2]) if self._by_place else (~columns[1],)
-        if self._oldest_first:
-            ties = (columns[1],)
+        ties = columns[1:3] if self._by_place else columns[1:2]
+        if not self._oldest_first:
+            ties = [~column for column in ties]
         order = np.lexsort((*ties, -columns[0]))
         return tuple(column[order] for column in columns), ranks[order], previous_ranks[order]
 

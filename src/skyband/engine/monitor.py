@@ -24,7 +24,8 @@ from skyband.engine.snapshot import Saved, describe, dump, join, load, part, req
 from skyband.engine.steps import Steps, TimeSteps, count_steps, open_count_steps
 from skyband.engine.updates import Updates
 from skyband.errors import DataError, QueryError, SnapshotError
-from skyband.order import Bools, Ints
+from skyband.order import Bools, Ints, Scores, shared_ranks
+from skyband.query import RankBy
 from skyband.windows import FOREVER, CountWindow, TimeWindow
 
 if TYPE_CHECKING:
@@ -91,15 +92,27 @@ class BaseMonitor(ABC, Generic[Q]):
     def _new_changes(self) -> Changes:
         """What compares rankings, where the engine does."""
         carried = len(getattr(self.query, "also", ()))
-        return Changes(by_place=self._changes_by == "id", carried=carried)
+        by_place = self._changes_by == "id"
+        return Changes(by_place, self._rank_by, self._oldest_first(), carried)
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
-        return self.query.k if self.family.prunes else None
+        return self.query.k if self.family.prunes and not self._shares_ranks else None
 
     def _oldest_first(self) -> bool:
         """Whether of equal scores the oldest rank first, not the newest."""
-        return False
+        return getattr(self.query, "ties", "newest") == "oldest"
+
+    @property
+    def _rank_by(self) -> RankBy:
+        """How ranks count; but for ``row_number`` rows of equal score share one."""
+        rank_by: RankBy = getattr(self.query, "rank_by", "row_number")
+        return rank_by
+
+    @property
+    def _shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank, so that a window may rank more than k rows."""
+        return self._rank_by != "row_number"
 
     def _ties(self) -> Any:
         """How rows of equal time follow each other."""
@@ -120,7 +133,9 @@ class BaseMonitor(ABC, Generic[Q]):
             counted=self._counted,
             together=self._panes.together,
             changes=query.emit == "changes" and self._changes_by == "kernel",
+            oldest_first=self._oldest_first(),
             options=self._options,
+            rank_by=self._rank_by,
         )
 
     @property
@@ -319,7 +334,8 @@ class BaseMonitor(ABC, Generic[Q]):
 
     def _nothing(self) -> Ranked:
         """No window at all, with the columns that windows have."""
-        return self._reported(Ranked.empty(self.query.window, self.query.emit == "changes"))
+        nothing = Ranked.empty(self.query.window, self.query.emit == "changes")
+        return self._reported(replace(nothing, ranks=nothing.id) if self._shares_ranks else nothing)
 
     def _reported(self, ranked: Ranked) -> Ranked:
         """Windows with scores in the numbers that people pushed."""
@@ -378,11 +394,16 @@ class BaseMonitor(ABC, Generic[Q]):
             score=score,
             id=ids,
             time=times,
-            ranks=answers.rank[:size] if by_kernel else None,
+            ranks=answers.rank[:size] if by_kernel else self._ranks(score, offsets),
             previous_rank=answers.previous[:size] if by_kernel else None,
             timed=self._timed,
         )
         return self._reported(self._changed(self._annotated(whole, steps), seq))
+
+    def _ranks(self, score: Scores, offsets: Ints) -> Ints | None:
+        """The ranks that rows share; None if they count from 1."""
+        dense = self._rank_by == "dense_rank"
+        return shared_ranks(score, offsets, dense) if self._shares_ranks else None
 
     def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
         """Windows with what a family says about them besides."""

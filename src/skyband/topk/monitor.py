@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
-from skyband.engine.changes import Changes
 from skyband.engine.columns import id_column, number_column, weighted
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
@@ -21,7 +20,7 @@ from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError
-from skyband.order import Bools, shared_ranks
+from skyband.order import Bools
 from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
@@ -62,12 +61,7 @@ def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
 
 
 def _build(planned: Plan, setting: Setting, query: TopK) -> Algorithm:
-    return build(planned.algorithm, replace(setting, weights=query.weights, **_order(query)))
-
-
-def _order(query: TopK) -> dict[str, Any]:
-    """What settings say of the order of rows and of their ranks."""
-    return {"oldest_first": query.ties == "oldest", "rank_by": query.rank_by}
+    return build(planned.algorithm, replace(setting, weights=query.weights))
 
 
 FAMILY = Family(
@@ -120,7 +114,7 @@ class Monitor(BaseMonitor[TopK]):
         return self._plain() if self._begins_plain else super()._new_algorithm()
 
     def _plain(self) -> Plain:
-        return Plain(replace(self._setting(), **_order(self.query)))
+        return Plain(self._setting())
 
     @property
     @override
@@ -128,31 +122,6 @@ class Monitor(BaseMonitor[TopK]):
         # kernels compare rankings of k rows in which the newest of equal scores stand first
         query = self.query
         return "row" if query.ties == "oldest" or query.shares_ranks else "kernel"
-
-    @override
-    def _pruned_to(self) -> int | None:
-        return None if self.query.shares_ranks else super()._pruned_to()
-
-    @override
-    def _new_changes(self) -> Changes:
-        return Changes(rank_by=self.query.rank_by, oldest_first=self.query.ties == "oldest")
-
-    @override
-    def _nothing(self) -> Ranked:
-        nothing = super()._nothing()
-        return replace(nothing, ranks=nothing.id) if self.query.shares_ranks else nothing
-
-    @override
-    def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
-        """Give rows the ranks that they share."""
-        if not self.query.shares_ranks:
-            return ranked
-        dense = self.query.rank_by == "dense_rank"
-        return replace(ranked, ranks=shared_ranks(ranked.score, ranked.offsets, dense))
-
-    @override
-    def _oldest_first(self) -> bool:
-        return self.query.ties == "oldest"
 
     @property
     @override
