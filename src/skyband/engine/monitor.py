@@ -24,7 +24,7 @@ from skyband.engine.snapshot import Saved, describe, dump, join, load, part, req
 from skyband.engine.steps import Steps, TimeSteps, count_steps, open_count_steps
 from skyband.engine.updates import Updates
 from skyband.errors import DataError, QueryError, SnapshotError
-from skyband.order import Bools, Ints, Scores, shared_ranks
+from skyband.order import Bools, Ints, shared_ranks
 from skyband.query import RankBy
 from skyband.windows import FOREVER, CountWindow, TimeWindow
 
@@ -92,8 +92,8 @@ class BaseMonitor(ABC, Generic[Q]):
     def _new_changes(self) -> Changes:
         """What compares rankings, where the engine does."""
         carried = len(getattr(self.query, "also", ()))
-        by_place = self._changes_by == "id"
-        return Changes(by_place, self._rank_by, self._oldest_first(), carried)
+        by_id = self._changes_by == "id"
+        return Changes(by_id, self._rank_by, self._oldest_first(), carried)
 
     def _pruned_to(self) -> int | None:
         """How many rows of a pane can be answers, if others need not wait."""
@@ -101,17 +101,17 @@ class BaseMonitor(ABC, Generic[Q]):
 
     def _oldest_first(self) -> bool:
         """Whether of equal scores the oldest rank first, not the newest."""
-        return getattr(self.query, "ties", "newest") == "oldest"
+        return bool(getattr(self.query, "ties", "newest") == "oldest")
 
     @property
     def _rank_by(self) -> RankBy:
-        """How ranks count; but for ``row_number`` rows of equal score share one."""
+        """How ranks count."""
         rank_by: RankBy = getattr(self.query, "rank_by", "row_number")
         return rank_by
 
     @property
     def _shares_ranks(self) -> bool:
-        """Whether rows of equal score share a rank, so that a window may rank more than k rows."""
+        """Whether objects of equal score share a rank, so that a window may rank more than k."""
         return self._rank_by != "row_number"
 
     def _ties(self) -> Any:
@@ -387,6 +387,9 @@ class BaseMonitor(ABC, Generic[Q]):
             np.maximum(start, 0, out=start)
         ids, times = (seq, None) if self._ids is None else self._ids.lookup(seq)
         by_kernel = self._algorithm.setting.changes
+        ranks = answers.rank[:size] if by_kernel else None
+        if self._shares_ranks:
+            ranks = shared_ranks(score, offsets, self._rank_by == "dense_rank")
         whole = Ranked(
             window_start=start,
             window_end=end,
@@ -394,16 +397,11 @@ class BaseMonitor(ABC, Generic[Q]):
             score=score,
             id=ids,
             time=times,
-            ranks=answers.rank[:size] if by_kernel else self._ranks(score, offsets),
+            ranks=ranks,
             previous_rank=answers.previous[:size] if by_kernel else None,
             timed=self._timed,
         )
         return self._reported(self._changed(self._annotated(whole, steps), seq))
-
-    def _ranks(self, score: Scores, offsets: Ints) -> Ints | None:
-        """The ranks that rows share; None if they count from 1."""
-        dense = self._rank_by == "dense_rank"
-        return shared_ranks(score, offsets, dense) if self._shares_ranks else None
 
     def _annotated(self, ranked: Ranked, steps: Steps) -> Ranked:
         """Windows with what a family says about them besides."""
