@@ -260,6 +260,6 @@ def _report(state: State, target: Out) -> int:
 
 @lean
 def _level(state: State, at: int) -> int:
-    """The score of the point at a place; one that was estimated may be beyond what scores can be."""
+    """The score of the point at a place; one that was estimated may be beyond what is possible."""
     now = state.now[0]
     return max(0, min(state.score[at], now.end - now.first - 1))

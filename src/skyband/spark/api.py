@@ -215,6 +215,8 @@ def top_k_dominating(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` rows of each window that dominate the most others, on streams and batches alike.
 

@@ -376,6 +376,7 @@ def _read_ranks(directory: Path, ranking: FileRanking) -> Iterator[tuple[Ints, R
             offsets=np.append(first, len(order)),
             score=nonnull_array(batch, "score")[order],
             id=nonnull_array(batch, ranking.ids)[order],
+            ranks=rank[order].astype(np.int64) if ranking.shares_ranks else None,
             also=_also(
                 ranking, [_nullable_array(batch.column(name))[order] for name in ranking.also]
             ),

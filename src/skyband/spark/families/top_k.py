@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType
 
-from skyband.query import Emit, RankBy, TopK
+from skyband.query import Emit, TopK
 from skyband.spark.columns import LABEL, POSITION, SCORE, Names, transport_types
 from skyband.spark.explain import (
     OPEN_PATH,
@@ -29,7 +29,7 @@ from skyband.spark.explain import (
     state_line,
 )
 from skyband.spark.families.arrival import ArrivalSpec
-from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
+from skyband.spark.jobs.queries import JobQuery, OrderFields, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm
 from skyband.spark.panes import (
     best_rows,
@@ -276,14 +276,10 @@ class ArrivalPlan(TopKPlan):
         return None
 
 
-class TopKQuery(WindowQuery, RowFields):
+class TopKQuery(WindowQuery, RowFields, OrderFields):
     """What :func:`skyband.spark.top_k` is asked, in a job file."""
 
     by: str = Field(description="an expression over columns, such as price * volume")
-    ties: Literal["newest", "oldest"] = Field(default="newest", description="newest or oldest")
-    rank_by: RankBy = Field(
-        default="row_number", description="row_number, rank or dense_rank, as in SQL"
-    )
 
     def options(self, safe: SafeText, drain: str | None = None) -> TopKOptions:
         """The options that are asked for."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from skyband.errors import QueryError
+from skyband.query import RankBy
 from skyband.spark.options import CommonOptions
 from skyband.spark.plan import MOST
 
@@ -83,6 +84,15 @@ class RowFields(Part):
 
     id: Names | None = Field(default=None, description="a column, or a list of columns")
     keep: Names | None = Field(default=None, description="a column, or a list of columns")
+
+
+class OrderFields(Part):
+    """What families are asked that say how equal scores rank."""
+
+    ties: Literal["newest", "oldest"] = Field(default="newest", description="newest or oldest")
+    rank_by: RankBy = Field(
+        default="row_number", description="row_number, rank or dense_rank, as in SQL"
+    )
 
 
 def refuse_k_beyond_spark(name: str, k: int) -> None:
