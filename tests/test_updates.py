@@ -140,7 +140,7 @@ def dominating_case(chance, algorithm, **order):
     )
 
 
-def incomplete_case(chance, algorithm):
+def incomplete_case(chance, algorithm, **order):
     k, combine = chance.choice([1, 3, 40]), chance.choice(["sum", "min", "max"])
     ids = [chance.randrange(row // 4, row // 4 + 8) for row in range(ROWS)]
     streams = [chance.randrange(3) for _ in range(ROWS)]
@@ -148,17 +148,18 @@ def incomplete_case(chance, algorithm):
 
     def rank(rows, place):
         seen = [(ids[row], streams[row], values[row], place[row]) for row in rows]
-        return best_objects(seen, k, combine, [0.0] * 3, "max")
+        return best_objects(seen, k, combine, [0.0] * 3, "max", **order)
 
     def query(window, emit="updates", open_windows="all"):
         names = ["a", "b", "c"]
-        return TopKIncomplete(k, names, window, combine, emit=emit, open_windows=open_windows)
+        how = {"emit": emit, "open_windows": open_windows, **order}
+        return TopKIncomplete(k, names, window, combine, **how)
 
     return Case(
         lambda q, **how: IncompleteMonitor(q, algorithm, **how),
         query,
         (np.array(ids), np.array(streams), np.array(values)),
-        rank if algorithm in EXACT_INCOMPLETE else None,
+        rank if algorithm in (*EXACT_INCOMPLETE, "auto") else None,
         [ranks(value) for value in values],
     )
 
@@ -176,6 +177,9 @@ CASES: dict[str, Callable[[random.Random], Case]] = {
     "dominating rank": lambda c: dominating_case(c, "auto", ties="oldest", rank_by="rank"),
     "dominating dense_rank": lambda c: dominating_case(c, "auto", rank_by="dense_rank"),
     **{f"incomplete {name}": lambda c, n=name: incomplete_case(c, n) for name in INCOMPLETE},
+    "incomplete oldest": lambda c: incomplete_case(c, "auto", ties="oldest"),
+    "incomplete rank": lambda c: incomplete_case(c, "auto", ties="oldest", rank_by="rank"),
+    "incomplete dense_rank": lambda c: incomplete_case(c, "auto", rank_by="dense_rank"),
 }
 ESTIMATES = [  # of windows that slide
     *(f"dominating {name}" for name in DOMINATING if name not in EXACT_DOMINATING),
