@@ -27,6 +27,7 @@ from tests.spark.fake_stream import (
     any_stream,
     names,
     of_window_kind,
+    order_of,
     play_batches,
     report,
 )
@@ -98,15 +99,6 @@ def play(s, aggregation, spec, answered):
         return WindowProcessor(spec, 1)
 
     return play_batches(s, aggregation, new, spec.output, answered)
-
-
-def order_of(seed):
-    """How equal scores rank: half of the streams as usual."""
-    chance = random.Random(f"order {seed}")
-    if chance.random() < 0.5:
-        return {"ties": "newest", "rank_by": "row_number"}
-    ties, ranks = ("newest", "oldest"), ("row_number", "rank", "dense_rank")
-    return {"ties": chance.choice(ties), "rank_by": chance.choice(ranks)}
 
 
 def expected_answers(s, rows, watermark, before, order):

@@ -275,6 +275,8 @@ def top_k_incomplete(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` objects of each window with the best scores, made of what was seen of each.
 

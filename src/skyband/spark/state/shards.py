@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
+from skyband.order import Scores, shared_ranks
+from skyband.query import RankBy
 from skyband.spark.columns import POSITION, SCORE, indexed
 from skyband.spark.panes import all_rows, numbered_rows, row_blocks
 from skyband.spark.plan import BasePlan, WindowPlan
@@ -42,6 +44,21 @@ if TYPE_CHECKING:
 
 Rank = Callable[[Columns], tuple[Any, ...] | None]
 """What becomes of the rankings of some shards: one row, or none."""
+
+
+class Order(NamedTuple):
+    """How equal scores rank, as the query says."""
+
+    oldest_first: bool = False
+    rank_by: RankBy = "row_number"
+
+    @property
+    def shared(self) -> bool:
+        """Whether objects of equal score share a rank."""
+        return self.rank_by != "row_number"
+
+
+USUAL = Order()
 
 SHARD = "shard"
 _BITS, _SEED = 0xFFFFFFFF, 42  # of Spark's hash
@@ -102,18 +119,20 @@ def merged(
     score: DataType | None = None,
     changes: bool = False,
     carried: int = 0,
+    order: Order = USUAL,
 ) -> DataFrame:
     """One ranking per window and key, of those of its shards, or its ``changes``.
 
     ``types`` are those of the parts of an id, and of the ``carried`` columns behind them; then
-    comes the time of the newest row. A ``score`` is a double unless its type is given.
+    comes the time of the newest row. A ``score`` is a double unless its type is given. In a shard
+    nobody ranks below the rank among all, so each gives all that rank there.
     """
     answers = answers.drop(f"key_{len(base.keys)}")  # the shard
     if shards == 1:
         return answers
     keys = indexed("key", len(base.keys))
     fields = [StructField(name, answers.schema[name].dataType) for name in keys]
-    schema = StructType([*fields, *answer_fields(types, changes, score)])
+    schema = StructType([*fields, *answer_fields(types, changes, score, order.shared)])
     names = [*keys, "window"]
     together = answers.repartition(*names)
     merge = _merge_sorted
@@ -121,7 +140,9 @@ def merged(
         merge = _merge_any
     else:
         together = together.sortWithinPartitions(*names)
-    rank = partial(changed, k, carried=carried) if changes else partial(best, k)
+    rank: Rank = partial(best, k, order=order)
+    if changes:
+        rank = partial(changed, k, carried=carried, order=order)
     return together.mapInArrow(partial(merge, rank, len(names), schema), schema)
 
 
@@ -154,17 +175,19 @@ def _merge_any(
         yield record_batch(rows, schema)
 
 
-def best(k: int, columns: Columns) -> tuple[Any, ...]:
-    """The k best of some rankings: how many candidates there are, scores, ids.
+def best(k: int, columns: Columns, order: Order = USUAL) -> tuple[Any, ...]:
+    """The k best of some rankings: how many candidates there are, scores, shared ranks, ids.
 
     ``columns`` hold, per shard, how many objects it keeps, scores, parts of ids, newest times.
     """
     candidates, *rankings = columns
-    scores, *ids, _ = _best(k, rankings)
-    return (_total(candidates), scores, *ids)
+    ranks, (scores, *ids, _) = _best(k, rankings, order)
+    return (_total(candidates), scores, *([ranks] if order.shared else []), *ids)
 
 
-def changed(k: int, columns: Columns, carried: int = 0) -> tuple[Any, ...] | None:
+def changed(
+    k: int, columns: Columns, carried: int = 0, order: Order = USUAL
+) -> tuple[Any, ...] | None:
     """What became of the k best of some rankings since the window before; None if nothing did.
 
     ``columns`` are those of :func:`best`, and behind them the scores, ids and times of the window
@@ -174,22 +197,24 @@ def changed(k: int, columns: Columns, carried: int = 0) -> tuple[Any, ...] | Non
     """
     candidates, *rankings = columns
     half = len(rankings) // 2
-    now, before = (
-        list(zip(*_best(k, part), strict=True)) for part in (rankings[:half], rankings[half:])
-    )
+    ranks_now, now = _best(k, rankings[:half], order)
+    ranks_before, before = _best(k, rankings[half:], order)
     ids = slice(1, -1 - carried)
-    was_at = {comparable(row[ids]): rank for rank, row in enumerate(before, start=1)}
+    left = {
+        comparable(row[ids]): (was, row)
+        for was, row in zip(ranks_before, zip(*before, strict=True), strict=True)
+    }
     rows = []
-    for rank, row in enumerate(now, start=1):
-        was = was_at.pop(comparable(row[ids]), 0)
+    for rank, row in zip(ranks_now, zip(*now, strict=True), strict=True):
+        was, _ = left.pop(comparable(row[ids]), (0, None))
         if was != rank:
             rows.append((rank, was, *row))
-    rows += [(0, was, *before[was - 1]) for was in was_at.values()]
+    rows += [(0, was, *row) for was, row in left.values()]
     if not rows:
         return None
     parts = [list(column) for column in zip(*rows, strict=True)]
-    order = _order(len(rows), parts[2:])
-    ranks, previous, scores, *others, _ = ([part[i] for i in order] for part in parts)
+    places = _order(len(rows), parts[2:], order.oldest_first)
+    ranks, previous, scores, *others, _ = ([part[i] for i in places] for part in parts)
     return (_total(candidates), scores, ranks, previous, *others)
 
 
@@ -199,26 +224,40 @@ def _total(candidates: list[int | None]) -> int | None:
     return sum(counts) if counts else None
 
 
-def _best(k: int, rankings: Columns) -> Columns:
-    """The k best of some rankings: scores, parts of ids, newest times."""
+def _best(k: int, rankings: Columns, order: Order) -> tuple[list[int], Columns]:
+    """The ranks of the k best of some rankings; their scores, parts of ids, newest times."""
     together = [list(chain(*column)) for column in rankings]
-    top = _order(k, together)[:k]
-    return [[column[i] for i in top] for column in together]
+    if not order.shared:
+        top = _order(k, together, order.oldest_first)[:k]
+        ranks = list(range(1, len(top) + 1))
+    else:
+        top = _order(len(together[0]), together, order.oldest_first)
+        scores, ends = _scores([together[0][i] for i in top]), np.array([0, len(top)])
+        shared = shared_ranks(scores, ends, order.rank_by == "dense_rank")
+        ranks = shared[shared <= k].tolist()
+        top = top[: len(ranks)]
+    return ranks, [[column[i] for i in top] for column in together]
 
 
-def _order(k: int, columns: Columns) -> list[int]:
+def _scores(scores: list[Any]) -> Scores:
+    """Scores as an array; whole ones are never rounded."""
+    is_whole = bool(scores) and isinstance(scores[0], int)
+    return np.array(scores, np.int64 if is_whole else np.float64)
+
+
+def _order(k: int, columns: Columns, oldest_first: bool) -> list[int]:
     """The places of rows, the best first; only the first k need be in order."""
     scores, *ids, times = columns
-    is_whole = bool(scores) and isinstance(scores[0], int)
-    score = np.array(scores, np.int64 if is_whole else np.float64)
-    newest = np.array(times, np.int64)
-    order = np.lexsort((-newest, turned(score)))
+    score, newest = _scores(scores), np.array(times, np.int64)
+    falling = turned(score)
+    order = np.lexsort((newest if oldest_first else -newest, falling))
     upper, lower = order[:-1], order[1:]
     tied = (score[upper] == score[lower]) & (newest[upper] == newest[lower])
     places: list[int] = order.tolist()
     if tied[:k].any():
         tie = [[sortable(part[i]) for part in ids] for i in range(len(times))]
-        places.sort(key=lambda i: (score[i], times[i], tie[i]), reverse=True)
+        places.sort(key=lambda i: (times[i], tie[i]), reverse=not oldest_first)
+        places.sort(key=lambda i: falling[i])
     return places
 
 
