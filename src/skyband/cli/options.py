@@ -9,7 +9,7 @@ from shlex import quote
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import EMITS, Emit
+from skyband.query import EMITS, RANK_BYS, TIES, Emit
 from skyband.windows import (
     CountWindow,
     TimeWindow,
@@ -91,6 +91,12 @@ def emit_of(given: Mapping[str, Any]) -> Emit:
     """What ``--emit`` asks for; of a file, whose rows are all there, updates are whole rankings."""
     emit = choice(given["emit"], "--emit", EMITS)
     return "changes" if emit == "changes" else "all"
+
+
+def order_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    """How equal scores rank: what ``--ties`` and ``--rank-by`` ask for, by the query's names."""
+    ties = choice(given["ties"], "--ties", TIES)
+    return {"ties": ties, "rank_by": choice(given["rank_by"], "--rank-by", RANK_BYS)}
 
 
 def window_of(given: Mapping[str, Any]) -> Window:

@@ -13,7 +13,7 @@ from skyband.cli.commands.file_query import Explanation, FileFacts, FileQuery, G
 from skyband.cli.input import expressions
 from skyband.cli.input.source import FileSource
 from skyband.cli.output.explanation import held_in, opening_lines, per_window, shared_metrics
-from skyband.query import RANK_BYS, TIES, RankBy, Ties, TopK
+from skyband.query import TopK
 from skyband.topk.estimates import candidates_of_rows
 
 
@@ -35,9 +35,7 @@ class TopFileOptions(QueryOptions):
 
         window = options.window_of(given)
         k = options.whole(given["k"], "--k", example=10)
-        ties: Ties = options.choice(given["ties"], "--ties", TIES)  # type: ignore[assignment]
-        rank_by: RankBy = options.choice(given["rank_by"], "--rank-by", RANK_BYS)  # type: ignore[assignment]
-        query = TopK(k, window, options.emit_of(given), ties=ties, rank_by=rank_by)
+        query = TopK(k, window, options.emit_of(given), **options.order_of(given))
         algorithm = options.choice(given["algorithm"], "--algorithm", ("auto", *ALGORITHMS))
         return cls(given["by"], given["time"], given["partition_by"] or [], algorithm, query)
 
