@@ -205,6 +205,8 @@ def top_k_dominating(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` rows of each window that dominate the most others, on streams and batches alike.
 
@@ -263,6 +265,8 @@ def top_k_incomplete(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` objects of each window with the best scores, made of what was seen of each.
 

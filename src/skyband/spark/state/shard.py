@@ -87,6 +87,10 @@ class ShardEngine(Protocol):
     def changes(self) -> bool:
         """Whether changes are reported, not whole rankings."""
 
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether objects of equal score share a rank."""
+
     def new(self) -> BaseMonitor[Any]:
         """A monitor that has seen nothing."""
 
@@ -336,8 +340,13 @@ class ShardSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; the last is the time, if merged."""
-        fields = answer_fields(self._answer_types, self.engine.changes)
+        fields = answer_fields(self._answer_types, self.engine.changes, shared=self.shares_ranks)
         return (*fields, *pair_fields(self._answer_types)) if self.paired else fields
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether answers say ranks that objects share; those of several shards are ranked anew."""
+        return self.engine.shares_ranks and not self.merged
 
     @property
     def _answer_types(self) -> tuple[DataType, ...]:
@@ -445,7 +454,8 @@ class ShardState(KeyState):
         )
         if self.spec.paired:
             answers = self.before.paired(answers, progress.closed)
-        return answer_rows(answers, lambda: self.shard.objects, self.spec.engine.changes)
+        changes, shared = self.spec.engine.changes, self.spec.shares_ranks
+        return answer_rows(answers, lambda: self.shard.objects, changes, shared)
 
     @property
     def alarm(self) -> int | None:
