@@ -78,7 +78,7 @@ def test_windows_are_those_of_the_local_engine(
 
 @pytest.mark.parametrize("prune", [False, True])
 @pytest.mark.parametrize(
-    "emit, counted, orders",
+    ("emit", "counted", "orders"),
     [
         ("all", False, [("oldest", "row_number")]),
         ("all", True, [("oldest", "rank"), ("newest", "row_number")]),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from skyband.topk.estimates import candidates_of_rows
 from skyband.query import TopK
+from skyband.topk.estimates import candidates_of_rows
 from skyband.windows import Window
 from skyband.workload import can_share
 from skyband.workload.queries import Workload

@@ -31,8 +31,8 @@ class Workload:
     """Named queries over one stream: any windows, slides and k, all of time or all of counts.
 
     Windows of time may slide, hold a period so far or all time, and each query has its own
-    ``ties`` and ``rank_by``. ``by`` names the score that a query ranks by, where there are several; rows are pushed with one
-    column for each of them.
+    ``ties`` and ``rank_by``. ``by`` names the score that a query ranks by, where there are several;
+    rows are pushed with one column for each of them.
 
     >>> from skyband import TopK, last
     >>> print(Workload({

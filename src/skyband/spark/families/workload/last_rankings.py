@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 
+from skyband.order import Floats, shared_ranks
 from skyband.query import TopK
 from skyband.spark.state.processor import array_field
 
@@ -21,6 +23,24 @@ class WorkerQuery:
     query: TopK
     score: int
     complete_from: int | None
+
+    def start(self, end: int) -> int:
+        """Where the window starts that ends at a position."""
+        panes = self.query.window.panes
+        return panes.start((end - panes.offset) // panes.slide)
+
+    def ranks(self, scores: Floats) -> list[int]:
+        """The ranks of rows that stand best first, by their scores."""
+        if not self.query.shares_ranks:
+            return list(range(1, len(scores) + 1))
+        dense = self.query.rank_by == "dense_rank"
+        return shared_ranks(scores, np.array([0, len(scores)]), dense).tolist()
+
+
+class ScoredRows(Protocol):
+    """Rows by their slots."""
+
+    score: Floats
 
 
 class RankedWindow(NamedTuple):
@@ -52,6 +72,7 @@ class LastRankings:
     """
 
     queries: Sequence[WorkerQuery]
+    rows: ScoredRows
     by_query: dict[int, RankedWindow] = field(default_factory=dict)
 
     @property
@@ -80,6 +101,8 @@ class LastRankings:
 
     def _farewell(self, query: int, until: int) -> Iterator[Report]:
         window = self.by_query.get(query)
+        if self.queries[query].query.window.kind == "all_time":
+            return  # what it ranks never leaves
         if window is not None and self._next_end(window) <= until:
             yield from self._compared(RankedWindow(query, self._next_end(window), []))
 
@@ -88,15 +111,18 @@ class LastRankings:
         if now.slots:
             self.by_query[now.query] = now
         old = [] if before is None else before.slots
-        was_at = {slot: rank for rank, slot in enumerate(old, start=1)}
+        was_at = dict(zip(old, self._ranks(now.query, old), strict=True))
         rows = []
-        for rank, slot in enumerate(now.slots, start=1):
+        for rank, slot in zip(self._ranks(now.query, now.slots), now.slots, strict=True):
             was = was_at.pop(slot, 0)
             if was != rank:
                 rows.append((slot, rank, was))
         rows += [(slot, 0, was) for slot, was in was_at.items()]
         if rows:
             yield Report(now.query, now.end, *(list(part) for part in zip(*rows, strict=True)))
+
+    def _ranks(self, query: int, slots: list[int]) -> list[int]:
+        return self.queries[query].ranks(self.rows.score[slots])
 
     @staticmethod
     def fields(score: int) -> list[StructField]:
@@ -133,6 +159,5 @@ class LastRankings:
             if query is None:
                 continue
             each = self.queries[query]
-            start = end - each.query.window.size
-            if each.complete_from is None or start >= each.complete_from:
+            if each.complete_from is None or each.start(end) >= each.complete_from:
                 self.by_query[query] = RankedWindow(query, end, rows[low:high])
