@@ -229,15 +229,18 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     rows = few_scores(6, 160)
     job = GrowingJob(spark, tmp_path, **options_with(delay="1 second", partition_by="sector"))
     names = ("rank", "oldest", "ever", "usual")
-    first = Workload({n: replace(MIXED.queries[n], rank_by="row_number") if n == "ever" else
-                      MIXED.queries[n] for n in names}, {n: MIXED.by[n] for n in names})  # fmt: skip
+    queries = {name: MIXED.queries[name] for name in names}
+    queries["ever"] = replace(queries["ever"], rank_by="row_number")
+    first = Workload(queries, {name: MIXED.by[name] for name in names})
     job.run(first, rows[:70])
+    dense = {**queries, "dense": MIXED.queries["dense"]}
+    more = Workload(dense, {**first.by, "dense": "price"})
     with pytest.raises(QueryError, match="rank_by='dense_rank' among them join a job"):
-        dense = {**first.queries, "dense": MIXED.queries["dense"]}
-        job.leaders(Workload(dense, {**first.by, "dense": "price"}))
-    with pytest.raises(QueryError, match="'lowest ever' over all time.* joins a job"):
-        ever = {**first.queries, "lowest ever": MIXED.queries["lowest ever"]}
-        job.leaders(Workload(ever, {**first.by, "lowest ever": "-price"}))
+        job.leaders(more)
+    ever = {**queries, "lowest ever": MIXED.queries["lowest ever"]}
+    more = Workload(ever, {**first.by, "lowest ever": "-price"})
+    with pytest.raises(QueryError, match="'lowest ever' over all time, every 10 seconds joins"):
+        job.leaders(more)
     added = {"day": MIXED.queries["day"], "young": replace(MIXED.queries["oldest"], k=9)}
     stay = {n: first.queries[n] for n in ("oldest", "ever", "usual")}
     second = Workload(
@@ -246,9 +249,10 @@ def test_queries_come_and_go(spark: SparkSession, tmp_path: Path) -> None:
     job.run(second, rows[70:])
     since = {name: position for name, position in job.since().items() if position is not None}
     assert set(since) == {"day", "young"}
+    changed = {**second.queries, "ever": replace(second.queries["ever"], ties="oldest")}
+    other = Workload(changed, second.by)
     with pytest.raises(QueryError, match=r"query 'ever'.*a name of its own"):
-        changed = {**second.queries, "ever": replace(second.queries["ever"], ties="oldest")}
-        job.go(Workload(changed, second.by))
+        job.go(other)
     answers = result_rows(job.drained(second), True)
     assert [row for row in answers if row[0] != "rank"] == expected_rows(rows, second, True, since)
 

@@ -34,7 +34,8 @@ class WorkerQuery:
         if not self.query.shares_ranks:
             return list(range(1, len(scores) + 1))
         dense = self.query.rank_by == "dense_rank"
-        return shared_ranks(scores, np.array([0, len(scores)]), dense).tolist()
+        ranks: list[int] = shared_ranks(scores, np.array([0, len(scores)]), dense).tolist()
+        return ranks
 
 
 class ScoredRows(Protocol):
