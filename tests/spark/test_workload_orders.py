@@ -158,7 +158,7 @@ def test_a_batch_gives_what_the_local_engine_gives(spark: SparkSession, tmp_path
     assert result_rows(leaders, False) == sorted(local)
 
 
-def test_count_windows(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_that_are_counted_and_ticks(spark: SparkSession, tmp_path: Path) -> None:
     rows = few_scores(3, 90)
     frame = spark.read.parquet(samples.write(tmp_path / "in", [rows]))
     workload = Workload(
@@ -170,6 +170,13 @@ def test_count_windows(spark: SparkSession, tmp_path: Path) -> None:
     )
     leaders = top_k_workload(frame, workload, sequence="seq", keep="id").collect()
     assert result_rows(leaders, False) == expected_rows(rows, workload, False)
+    windows = {"a": cumulative(30, every=6, offset=2), "b": all_time(every=20)}
+    ticks = Workload({n: replace(workload.queries[n], window=windows[n]) for n in windows},
+                     workload.by)  # fmt: skip
+    leaders = top_k_workload(frame, ticks, time="seq", keep="id").collect()
+    placed = [{**row, "ts": row["seq"]} for row in rows]
+    assert result_rows(leaders, False) == expected_rows(placed, ticks, False)
+    assert {row.window.start for row in leaders if row.query == "b"} == {None}
 
 
 @pytest.mark.parametrize(

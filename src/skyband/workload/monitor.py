@@ -125,6 +125,12 @@ class WorkloadMonitor:
         self._inlet.prune_to(Panes(cell, cell, first), k)
 
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
+        if complete_from is not None and isinstance(query.window, AllTimeWindow):
+            raise QueryError(
+                f"query {name!r} over {query.window} comes after rows that are gone",
+                "windows that begin after those rows",
+                "begin a monitor with it, or write window=cumulative('1 day', every='1 minute')",
+            )
         if self._free:
             number = self._free.pop()
             self.names[number] = name
@@ -176,12 +182,6 @@ class WorkloadMonitor:
         pruned = self._inlet.waiting.pruned
         place = self.arrived if self._counted else max(self._closed, pruned)
         late = self._fed > 0 or pruned > -FOREVER
-        if late and isinstance(query.window, AllTimeWindow):
-            raise QueryError(
-                f"query {name!r} over {query.window} comes after rows that are gone",
-                "windows that begin after those rows",
-                "begin a monitor with it, or write window=cumulative('1 day', every='1 minute')",
-            )
         self._admit(name, query, by, place if late else None)
         self._note_panes()
         return self._engines[by].first_complete(self._numbers[name]) if late else None

@@ -191,7 +191,6 @@ class OwnCandidates(KeptRows):
         self, queries: Iterable[tuple[int, WorkerQuery]], width: int, oldest_first: bool, done: int
     ) -> None:
         super().__init__(width, oldest_first)
-        self._done = done
         self._queries = [QueryCandidates(number, each, done) for number, each in queries]
         self._endless = any(each.grid.last_at_end(0) < FOREVER for each in self._queries)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
@@ -13,6 +14,13 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 from skyband.order import Floats, shared_ranks
 from skyband.query import TopK
 from skyband.spark.state.processor import array_field
+from skyband.windows import Panes
+
+
+class ScoredRows(Protocol):
+    """Rows by their slots."""
+
+    score: Floats
 
 
 @dataclass(frozen=True)
@@ -24,24 +32,22 @@ class WorkerQuery:
     score: int
     complete_from: int | None
 
+    @cached_property
+    def _panes(self) -> Panes:
+        return self.query.window.panes
+
     def start(self, end: int) -> int:
         """Where the window starts that ends at a position."""
-        panes = self.query.window.panes
+        panes = self._panes
         return panes.start((end - panes.offset) // panes.slide)
 
-    def ranks(self, scores: Floats) -> list[int]:
-        """The ranks of rows that stand best first, by their scores."""
+    def ranks(self, rows: ScoredRows, slots: list[int]) -> Sequence[int]:
+        """The ranks of the rows in some slots, which stand best first."""
         if not self.query.shares_ranks:
-            return list(range(1, len(scores) + 1))
+            return range(1, len(slots) + 1)
         dense = self.query.rank_by == "dense_rank"
-        ranks: list[int] = shared_ranks(scores, np.array([0, len(scores)]), dense).tolist()
-        return ranks
-
-
-class ScoredRows(Protocol):
-    """Rows by their slots."""
-
-    score: Floats
+        ranks = shared_ranks(rows.score[slots], np.array([0, len(slots)]), dense)
+        return cast(list[int], ranks.tolist())
 
 
 class RankedWindow(NamedTuple):
@@ -111,19 +117,16 @@ class LastRankings:
         before = self.by_query.pop(now.query, None)
         if now.slots:
             self.by_query[now.query] = now
-        old = [] if before is None else before.slots
-        was_at = dict(zip(old, self._ranks(now.query, old), strict=True))
+        old, query = [] if before is None else before.slots, self.queries[now.query]
+        was_at = dict(zip(old, query.ranks(self.rows, old), strict=True))
         rows = []
-        for rank, slot in zip(self._ranks(now.query, now.slots), now.slots, strict=True):
+        for rank, slot in zip(query.ranks(self.rows, now.slots), now.slots, strict=True):
             was = was_at.pop(slot, 0)
             if was != rank:
                 rows.append((slot, rank, was))
         rows += [(slot, 0, was) for slot, was in was_at.items()]
         if rows:
             yield Report(now.query, now.end, *(list(part) for part in zip(*rows, strict=True)))
-
-    def _ranks(self, query: int, slots: list[int]) -> list[int]:
-        return self.queries[query].ranks(self.rows.score[slots])
 
     @staticmethod
     def fields(score: int) -> list[StructField]:

@@ -7,8 +7,7 @@ over each row once, however many rankings it is in; rankings become rows inside 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,14 +34,9 @@ from skyband.spark.columns import (
     SCORE as OUR_SCORE,
 )
 from skyband.spark.explain import (
-    OPEN_PATH,
-    PANE_PATH,
     Lines,
-    open_steps,
-    row_bytes,
-    state_line,
 )
-from skyband.spark.families.workload import restart
+from skyband.spark.families.workload import explanation, restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
     Boundaries,
@@ -82,9 +76,7 @@ from skyband.spark.scores import score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.spark.state.updates import UPDATE_COLUMNS, with_open_panes
-from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import require_answerable
-from skyband.workload import can_share
 from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
@@ -92,9 +84,6 @@ QUERY = "query"
 
 BY = "_sky_by"
 """The number of the score by which a row is ranked, where it goes through once for each."""
-
-_SHARED = "mtopmerge: one ranked list for all queries, brought up to date in bulk"
-_APART = "the minimal candidate set of each query: they rank, or hold rows, in ways of their own"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,94 +348,13 @@ class WorkloadPlan(Plan):
         """The most that a label lies after its row."""
         return self.boundaries.step
 
-    @property
-    def _longest(self) -> int:
-        """The longest window but those of all time."""
-        return max(
-            window.slide if window.kind == "all_time" else window.size
-            for window in (query.window for query in self.queries)
-        )
-
     def explain_lines(self) -> Lines:
         """Say what the queries share, and what each for itself would keep."""
-        metrics, each = self.explain_metrics(), self.base.each
-        length = self.base.axis.length
-        together = metrics["candidates_per_key"]
-        apart = metrics["independent_candidates_per_key"]
-        names = f"{len(self.scores)} scores, in one pass: {', '.join(self.score_texts)}"
-        shares = self._shares
-        ranks = self.pane_order[1]
-        aggregations = "one aggregation" if ranks == "row_number" else "two aggregations"
-        saved = (
-            f"each query for itself would keep {apart:,}: {apart / max(together, 1):,.1f} "
-            f"times as many, and read every row {metrics['queries']:,} times"
-        )
-        return [
-            ("panes", f"{self._pane_lengths()}, {metrics['panes_per_window']:,} in "
-                      f"{length(self._longest)}"),
-            ("path", OPEN_PATH if self.updates else PANE_PATH),
-            ("shared", f"{aggregations}, with the largest k of {metrics['largest_k']:,}, and one "
-                       "processor per key"),
-            *([("", names)] if len(self.scores) > 1 else []),
-            ("algorithm", _SHARED if shares else _APART),
-            *self._shuffle_lines(),
-            ("windows", f"about {metrics['open_windows']:,} open at a time, of "
-                        f"{metrics['queries']:,} queries; {metrics['views']:,} different starts"),
-            ("candidates", f"about {together:,}{each}, of scores in random order"),
-            *([("", saved)] if shares else []),
-            ("open panes", f"about {metrics['open_panes']}{each}"),
-            state_line(self.base, metrics),
-        ]  # fmt: skip
-
-    @property
-    def _shares(self) -> bool:
-        """Whether one structure answers all queries."""
-        return all(map(can_share, self.queries))
-
-    def _shuffle_lines(self) -> Lines:
-        if self.pane_order[1] == "row_number":
-            rows = f"at most {sum(self.largest_k):,} rows of each pane, key, task"
-            return [("before the shuffle", rows)]
-        best = f"the rows of the {max(self.largest_k):,} best scores of each pane, key and score"
-        if self.updates:
-            return [("before the shuffle", f"of each task {best}: they may share ranks")]
-        return [
-            ("shuffles", "rows by pane, key and score, so that ties meet; then, of each task,"),
-            ("", best),
-        ]
-
-    def _pane_lengths(self) -> str:
-        length, progressions = self.base.axis.length, self.boundaries.every
-        least = length(min(progression.slide for progression in progressions))
-        if len(progressions) == 1:
-            return f"{least} each"
-        return f"{least} at most, between all starts and ends ({len(progressions)} progressions)"
+        return explanation.lines(self)
 
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name; rows are per key."""
-        by_score: dict[str, list[TopK]] = {score: [] for score in self.score_texts}
-        for name, query in self.workload.queries.items():
-            by_score[self.workload.by[name]].append(query)
-        kept = candidates_together if self._shares else candidates_apart
-        candidates = sum(map(kept, by_score.values()))
-        open_panes = open_steps(self.base, self.step)
-        rows = candidates + sum(self.largest_k) * open_panes
-        panes, windows = panes_within(self.boundaries, self._longest), open_windows(self.queries)
-        return {
-            "path": "pane",
-            "queries": len(self.workload),
-            "scores": len(self.scores),
-            "largest_k": max(self.largest_k),
-            "panes_per_window": panes,
-            "open_windows": windows,
-            "views": min(panes, windows),  # different starts of open windows, at most
-            "candidates_per_key": candidates,
-            "independent_candidates_per_key": candidates_apart(self.queries),
-            "open_panes": open_panes,
-            "state_rows_per_key": rows,
-            "bytes_per_row": row_bytes(self.base),
-            "state_bytes_per_key": rows * row_bytes(self.base),
-        }
+        return explanation.metrics(self)
 
 
 class WorkloadQuery(JobQuery, RowFields):
@@ -606,52 +514,3 @@ def _named(query: str) -> Iterator[None]:
 
 
 FAMILY = WorkloadFamily()
-
-
-_COUNTED = 100_000  # boundaries that are counted one by one
-
-
-def panes_within(boundaries: Boundaries, length: int) -> int:
-    """Panes in a window of a length."""
-    progressions = boundaries.every
-    if sum(length // p.slide for p in progressions) > _COUNTED:
-        return sum(-(-length // p.slide) for p in progressions)
-    return len({at for p in progressions for at in range(p.phase, length, p.slide)})
-
-
-def open_windows(queries: Iterable[TopK]) -> int:
-    """Windows that are open at a time."""
-    return sum(map(_windows, queries))
-
-
-def candidates_apart(queries: Iterable[TopK]) -> int:
-    """Rows per key that may still win, if each query keeps its own; scores in random order."""
-    return sum(
-        query.k
-        if query.window.panes.together
-        else math.ceil(candidates_of_panes(query.k, _windows(query)))
-        for query in queries
-    )
-
-
-def candidates_together(queries: list[TopK]) -> int:
-    """The same for all queries: a row of age a needs only the largest k of longer windows."""
-    if not queries:
-        return 0
-    step = min(query.window.slide for query in queries)
-    longer, most = [], 0
-    for query in sorted(queries, key=lambda query: -query.window.size):
-        most = max(most, query.k)
-        longer.append((max(1.0, query.window.size / step), most))
-    rows, age = float(longer[-1][1]), 1.0
-    for length, k in reversed(longer):
-        rows += k * math.log(length / age) if length > age else 0.0
-        age = max(age, length)
-    return min(math.ceil(rows), candidates_apart(queries))
-
-
-def _windows(query: TopK) -> int:
-    """Windows of a query that are open at a time; where rows leave together, it is one."""
-    if query.window.panes.together:
-        return 1
-    return -(-query.window.size // query.window.slide)

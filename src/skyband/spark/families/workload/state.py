@@ -281,7 +281,7 @@ class WorkloadState(KeyState):
     def _ranks(self, candidates: KeptRows, ranked: RankedWindows) -> list[list[int]]:
         """The ranks of the rows of each window."""
         return [
-            self.spec.queries[window.query].ranks(candidates.score[window.slots])
+            list(self.spec.queries[window.query].ranks(candidates, window.slots))
             for window in ranked.each()
         ]
 
