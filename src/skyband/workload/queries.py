@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import RankBy, Ties, TopK
+from skyband.query import RankBy, Ties, TopK, order_words
 from skyband.windows import CountWindow, TimeWindow, Window, last, window_of_fields
 
 SCORE = "score"
@@ -247,8 +247,7 @@ def _order_in_words(queries: list[TopK]) -> str:
     if len(orders) > 1:
         return ", of equal scores each ranks in its own way"
     ((ties, rank_by),) = orders
-    oldest = ", of equal scores the oldest first" if ties == "oldest" else ""
-    return oldest + (f", ranked by {rank_by}" if rank_by != "row_number" else "")
+    return order_words(ties, rank_by)
 
 
 def _span(windows: list[Any], field: str) -> str:
