@@ -155,6 +155,30 @@ def best_by_sorting(keys, values, size, slide, k, ties, rank_by):
     return windows
 
 
+@pytest.mark.parametrize("by", ["sum", "max"])
+@pytest.mark.parametrize(("ties", "rank_by"), ORDERS)
+@pytest.mark.parametrize("most", [1, 3, 60])
+def test_enough_keys_for_a_threshold(by, ties, rank_by, most):
+    """Most keys stand below a threshold, which parts equal totals only where they share no rank."""
+    chance = random.Random(most)
+    keys = [chance.randrange(200) + at // 10 for at in range(1_500)]
+    worst = float("-inf") if by == "max" else 0.0
+    values = [chance.choice([worst, float(chance.randint(0, most))]) for _ in keys]
+    order = {"ties": ties, "rank_by": rank_by}
+    query = TopKTotals(3, by, last(count=500, slide=50), **order)
+    windows = counted(query, keys, values, range(0, 1_500, 50))
+    check(windows, count_totals(keys, values, 500, 50, by, 3, **order), rank_by)
+
+
+@pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
+def test_totals_that_are_infinite_below_zero(ties, rank_by):
+    order = {"ties": ties, "rank_by": rank_by}
+    keys, values = [*range(40)] * 2, [float("-inf")] * 80
+    query = TopKTotals(3, "max", last(count=60, slide=10), **order)
+    windows = counted(query, keys, values, range(0, 80, 10))
+    check(windows, count_totals(keys, values, 60, 10, "max", 3, **order), rank_by)
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
 @pytest.mark.parametrize("most", [2, 9, 1000])
