@@ -183,17 +183,17 @@ def dominates(one, other):
     return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
 
 
-def dominating(points, k):
+def dominating(points, k, ties="newest", rank_by="row_number"):
     """The k best (points dominated, id) of (point, position, id) triples; None is never ranked."""
     alive = [o for o in points if o[0] is not None]
     scored = [
         (float(sum(dominates(point, other) for other, _, _ in alive)), position, id)
         for point, position, id in alive
     ]
-    return best(scored, k)
+    return best(scored, k, ties, rank_by)
 
 
-def count_dominating(points, n, s, k, full=False):
+def count_dominating(points, n, s, k, full=False, **order):
     """Every count window over a sequence of points (None: a row that cannot be ranked)."""
     answers = []
     for end in range(s, len(points) + 1, s):
@@ -201,11 +201,11 @@ def count_dominating(points, n, s, k, full=False):
             continue
         start = max(0, end - n)
         objects = [(points[at], at, at) for at in range(start, end)]
-        answers.append(Answer(start, end, dominating(objects, k)))
+        answers.append(Answer(start, end, dominating(objects, k, **order)))
     return answers
 
 
-def time_dominating(points, times, size, slide, k, offset=0):
+def time_dominating(points, times, size, slide, k, offset=0, **order):
     """Every time window that holds a point."""
     scores = [None if point is None else 0.0 for point in points]
     windows = time_windows(scores, times, size, slide, 1, offset)
@@ -220,6 +220,7 @@ def time_dominating(points, times, size, slide, k, offset=0):
                     if window.start <= time < window.end
                 ],
                 k,
+                **order,
             ),
         )
         for window in windows

@@ -6,7 +6,7 @@ position being the arrival number or the time, streams numbers; a value of None 
 
 from __future__ import annotations
 
-from tests.oracle import Answer, ranks
+from tests.oracle import Answer, best, ranks
 
 
 def score(values, combine, low):
@@ -23,8 +23,8 @@ def score(values, combine, low):
     return total
 
 
-def best_objects(rows, k, combine, low, repeats):
-    """The k best (score, id) of the rows of one window."""
+def best_objects(rows, k, combine, low, repeats, ties="newest", rank_by="row_number"):
+    """The k best (score, id) of the rows of one window; an object is as old as its newest row."""
     values, newest = {}, {}
     for id, stream, value, position in rows:
         by_stream = values.setdefault(id, {})
@@ -32,14 +32,11 @@ def best_objects(rows, k, combine, low, repeats):
             value = by_stream[stream] + value if repeats == "sum" else max(by_stream[stream], value)
         by_stream[stream] = value
         newest[id] = max(newest.get(id, position), position)
-    order = sorted(
-        ((score(by_stream, combine, low), newest[id], id) for id, by_stream in values.items()),
-        reverse=True,
-    )
-    return tuple((total, id) for total, _, id in order[:k])
+    objects = [(score(seen, combine, low), newest[id], id) for id, seen in values.items()]
+    return best(objects, k, ties, rank_by)
 
 
-def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
+def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False, **order):
     """Every count window over rows (id, stream, value)."""
     answers = []
     for end in range(s, len(rows) + 1, s):
@@ -47,11 +44,11 @@ def count_incomplete(rows, n, s, k, combine, low, repeats="max", full=False):
             continue
         start = max(0, end - n)
         window = [(*rows[at], at) for at in range(start, end) if ranks(rows[at][2])]
-        answers.append(Answer(start, end, best_objects(window, k, combine, low, repeats)))
+        answers.append(Answer(start, end, best_objects(window, k, combine, low, repeats, **order)))
     return answers
 
 
-def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", offset=0):
+def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", offset=0, **order):
     """Every time window that holds a row."""
     known = [(*row, time) for row, time in zip(rows, times, strict=True) if ranks(row[2])]
     known.sort(key=lambda row: (row[3], *row[:3]))  # sums are rounded alike in any order of arrival
@@ -66,7 +63,12 @@ def time_incomplete(rows, times, size, slide, k, combine, low, repeats="max", of
             end - size,
             end,
             best_objects(
-                [row for row in known if end - size <= row[3] < end], k, combine, low, repeats
+                [row for row in known if end - size <= row[3] < end],
+                k,
+                combine,
+                low,
+                repeats,
+                **order,
             ),
         )
         for end in sorted(ends)

@@ -11,7 +11,14 @@ import pytest
 from pyarrow import parquet
 
 from tests.command_line import Runner, by_key, in_order
-from tests.oracle import FOREVER, all_time_windows, cumulative_windows
+from tests.oracle import (
+    FOREVER,
+    all_time_windows,
+    cumulative_windows,
+    dominating,
+    numbered,
+)
+from tests.oracle_incomplete import best_objects
 from tests.oracle_totals import all_time_totals, cumulative_totals
 
 ENGINES = ["local", pytest.param("spark", marks=pytest.mark.spark)]
@@ -30,6 +37,7 @@ def stream():
         "sector": [[None, "tech", "oil"][at] for at in rng.integers(0, 3, 150)],
         "tick": rng.integers(-50, 150, 150).tolist(),
         "client": rng.integers(0, 9, 150).tolist(),
+        "side": [[None, "l", "r", "r"][at] for at in rng.integers(0, 4, 150)],
     }
 
 
@@ -93,6 +101,111 @@ def test_totals(run, file, stream, engine):
             (int(row["window_end"]), float(row["score"]), int(row["client"])) for row in ran.rows
         ]
         assert rows == [(a.end, *row) for a in answers for row in a.rows]
+
+
+def points_of(stream, rows):
+    """(point, time, row) of the rows that have both attributes; less is better."""
+    attributes = zip(stream["price"], stream["client"], stream["tick"], strict=True)
+    points = [(None if p is None else (p, -float(c)), t) for p, c, t in attributes]
+    return [(points[row][0], points[row][1], row) for row in rows if points[row][0] is not None]
+
+
+def best_points(stream, every, period, keys, order):
+    """What the oracle says of dominating points, as ``ranked`` gives it."""
+    lines = []
+    for key, rows in by_key(keys, len(stream["tick"])):
+        known = points_of(stream, rows)
+        columns = [0.0] * len(known), [time for _, time, _ in known]
+        bounds = (
+            all_time_windows(*columns, every, 1)
+            if period is None
+            else cumulative_windows(*columns, period, every, 1, 3)
+        )
+        for a in bounds:
+            best = dominating([o for o in known if a.start <= o[1] < a.end], 3, **order)
+            ranks = numbered(best, order.get("rank_by", "row_number"))
+            pairs = zip(ranks, best, strict=True)
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in pairs]
+    return in_order(lines)
+
+
+SO_FAR = {
+    "cumulative": (["--cumulative", 40, "--every", 8, "--offset", 3], 8, 40),
+    "all time": (["--all-time", "--every", 7], 7, None),
+}
+
+
+@pytest.fixture
+def started(request, engine):
+    """The engine; tests that rank on Spark share a session."""
+    if engine == "spark":
+        request.getfixturevalue("spark")
+    return engine
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("kind", SO_FAR)
+def test_dominating(run, file, stream, started, keyed, kind):
+    options, every, period = SO_FAR[kind]
+    on = ("--on", "price:min", "--on", "client:max", "--k", 3, "--time", "tick")
+    asked = ("dominating", file, *on, *options, "--format", "csv", "--engine", started)
+    asked += ("--partition-by", "sector") if keyed else ()
+    keys = stream["sector"] if keyed else None
+    assert ranked(run(*asked)) == best_points(stream, every, period, keys, {})
+    order = {"ties": "oldest", "rank_by": "dense_rank"}
+    ran = run(*asked, "--ties", "oldest", "--rank-by", "dense_rank")
+    assert ranked(ran) == best_points(stream, every, period, keys, order)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", SO_FAR)
+@pytest.mark.parametrize("order", [{}, {"ties": "oldest", "rank_by": "rank"}], ids=str)
+def test_incomplete(run, file, stream, started, kind, order):
+    options, every, period = SO_FAR[kind]
+    asked = ("incomplete", file, "--id", "client", "--stream", "side", "--value", "floor(price)")
+    asked += ("--bounds", "0:100", "--k", 2, "--time", "tick", *options, "--format", "csv")
+    for name, value in order.items():
+        asked += (f"--{name.replace('_', '-')}", value)
+    columns = (stream[name] for name in ("client", "side", "price", "tick"))
+    rows = [(client, "lr".index(side), float(price // 1), tick)
+            for client, side, price, tick in zip(*columns, strict=True)
+            if price is not None and side is not None]  # fmt: skip
+    rows.sort(key=lambda row: row[3])
+    place = [0.0] * len(rows), [row[3] for row in rows]
+    windows = (
+        all_time_windows(*place, every, 1)
+        if period is None
+        else cumulative_windows(*place, period, every, 1, 3)
+    )
+    expected = []
+    for a in windows:
+        alive = [row for row in rows if a.start <= row[3] < a.end]
+        best = best_objects(alive, 2, "sum", [0.0, 0.0], "max", **order)
+        ranks = numbered(best, order.get("rank_by", "row_number"))
+        expected += [(a.end, rank, *row) for rank, row in zip(ranks, best, strict=True)]
+    ran = run(*asked, "--engine", started)
+    assert ran.code == 0, ran.err
+    types = {"window_end": int, "rank": int, "score": float, "client": int}
+    assert [tuple(read(row[n]) for n, read in types.items()) for row in ran.rows] == expected
+    asked += ("--emit", "changes", "--partition-by", "sector", "--engine")
+    changed = run(*asked, started)
+    assert changed.code == 0, changed.err
+    assert changed == run(*asked, "local")
+
+
+def test_rows_that_cannot_be_ranked_do_not_lengthen_all_time(run, tmp_path):
+    path = tmp_path / "few.csv"
+    path.write_text("t,s,o,v\n5,a,x,1\n12,a,y,2\n95,a,x,\n")
+    window = ("--time", "t", "--all-time", "--every", 10, "--format", "csv", "--engine", "local")
+    for asked in (
+        ("top", path, "--by", "v"),
+        ("dominating", path, "--on", "v:min"),
+        ("incomplete", path, "--id", "o", "--stream", "s", "--value", "v", "--bounds", "0:9"),
+        ("totals", path, "--key", "o", "--by", "sum(v)"),
+    ):
+        for more in ((), ("--partition-by", "s")):
+            assert {row["window_end"] for row in run(*asked, *window, *more).rows} == {"10", "20"}
 
 
 def test_a_window_without_a_start(run, file):

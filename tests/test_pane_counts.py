@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from skyband.dominating.dominance_counts import dominated, dominators, index, kth_newest
-from skyband.dominating.panes import PaneCounts, undominated
+from skyband.dominating.panes import PaneCounts, chain_lengths, possible_answers, undominated
 from skyband.spark.axis import PaneLifetimes
-from tests.oracle import dominates, time_dominating
+from tests.oracle import dominates, numbered, time_dominating
 
 
 def some_points(chance, rows, width, levels):
@@ -54,14 +54,30 @@ def test_undominated_points_are_the_k_skyband(k):
         assert undominated(points, k).tolist() == [count < k for count in over]
 
 
-def play(points, times, lives, k, width, shards, chance, closes):
+@pytest.mark.parametrize("k", [1, 2, 5])
+def test_chains_are_as_long_as_the_longest_above(k):
+    chance = random.Random(k)
+    for width in (1, 2, 3):
+        points = some_points(chance, 60, width, 6)
+        above = {}
+        for point in sorted(points, key=sum):  # whoever dominates comes first
+            longer = [above[other] + 1 for other in points if dominates(other, point)]
+            above[point] = max(longer, default=0)
+        expected = [min(above[point], k) for point in points]
+        assert chain_lengths(matrix(points, width), k).tolist() == expected
+
+
+def play(
+    points, times, lives, k, width, shards, chance, closes, ties="newest", rank_by="row_number"
+):
     """Panes in ascending order into each shard; the k best of each window by the sums."""
+    dense = rank_by == "dense_rank"
     numbers = []
     for time in times:
         late = time % lives.slide >= lives.slide - lives.size % lives.slide
         numbers.append(2 * (time // lives.slide + 1) + int(lives.split and late))
     order = sorted(range(len(points)), key=lambda at: (times[at], at))
-    counts = [PaneCounts(k, width, lives) for _ in range(shards)]
+    counts = [PaneCounts(k, width, lives, dense=dense) for _ in range(shards)]
     names, windows = [], {}
 
     def collect(until):
@@ -79,7 +95,8 @@ def play(points, times, lives, k, width, shards, chance, closes):
         collect(lives.step(pane))
         arriving = matrix([points[at] for at in rows], width)
         home = np.array([chance.randrange(shards) for _ in rows])
-        some = undominated(arriving, k + chance.randrange(3))  # survivors may be more than needed
+        # survivors may be more than needed
+        some = possible_answers(arriving, k + chance.randrange(3), dense)
         names += [at for at, stays in zip(rows, some, strict=True) if stays]
         for shard, counted in enumerate(counts):
             counted.insert(pane, arriving[home == shard], arriving[some])
@@ -87,29 +104,35 @@ def play(points, times, lives, k, width, shards, chance, closes):
             collect(lives.step(pane) + 1)
         if chance.random() < 0.3:
             for at, counted in enumerate(counts):
-                copy = PaneCounts(k, width, lives, counted.panes)
+                copy = PaneCounts(k, width, lives, counted.panes, dense=dense)
                 copy.adopt(counted.arrays())
                 counts[at] = copy
     collect(1 << 40)
     assert all(counted.idle and not len(counted) and not counted.panes for counted in counts)
     answers = []
     for window, sums in sorted(windows.items()):
-        best = sorted(sums.items(), key=lambda item: (-item[1], -item[0]))[:k]
-        end = window * lives.slide
-        answers.append((end, [(float(count), names[slot]) for slot, count in best]))
+        age = 1 if ties == "oldest" else -1
+        order = sorted(sums.items(), key=lambda item: (-item[1], age * item[0]))
+        rows = [(float(count), names[slot]) for slot, count in order]
+        ranked = zip(rows, numbered(rows, rank_by), strict=True)
+        answers.append((window * lives.slide, [row for row, rank in ranked if rank <= k]))
     return answers
 
 
+@pytest.mark.parametrize("rank_by", ["row_number", "rank", "dense_rank"])
+@pytest.mark.parametrize("ties", ["newest", "oldest"])
 @pytest.mark.parametrize("seed", range(30))
-def test_sums_over_shards_give_what_the_oracle_gives(seed):
+def test_sums_over_shards_give_what_the_oracle_gives(seed, ties, rank_by):
     chance = random.Random(seed)
+    order = {"ties": ties, "rank_by": rank_by}
     width, k = chance.randint(1, 4), chance.randint(1, 6)
     size = chance.randint(1, 30)
     lives = PaneLifetimes(size, chance.randint(1, size))
     points = some_points(chance, 120, width, chance.choice([3, 6, 1000]))
     times = np.cumsum([chance.choice([0, 0, 1, 1, 3, 40]) for _ in points]).tolist()
-    answered = play(points, times, lives, k, width, chance.randint(1, 3), chance, seed % 3 == 0)
-    wanted = time_dominating(points, times, size, lives.slide, k, -(size % lives.slide))
+    shards, closes = chance.randint(1, 3), seed % 3 == 0
+    answered = play(points, times, lives, k, width, shards, chance, closes, **order)
+    wanted = time_dominating(points, times, size, lives.slide, k, -(size % lives.slide), **order)
     assert answered == [(answer.end, list(answer.rows)) for answer in wanted]
 
 

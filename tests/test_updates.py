@@ -117,17 +117,17 @@ def totals_case(chance, by):
     return Case(TotalsMonitor, query, columns, rank, ranked)
 
 
-def dominating_case(chance, algorithm):
+def dominating_case(chance, algorithm, **order):
     k, levels = chance.choice([1, 3, 40]), chance.choice([3, 1000])
     points = [tuple(float(chance.randrange(levels)) for _ in range(3)) for _ in range(ROWS)]
     points = [None if chance.random() < 0.05 else point for point in points]
 
     def rank(rows, place):
-        return dominating([(points[row], place[row], row) for row in rows], k)
+        return dominating([(points[row], place[row], row) for row in rows], k, **order)
 
     def query(window, emit="updates", open_windows="all"):
         dimensions = [("a", "min"), ("b", "min"), ("c", "min")]
-        return TopKDominating(k, dimensions, window, emit, open_windows=open_windows)
+        return TopKDominating(k, dimensions, window, emit, open_windows=open_windows, **order)
 
     nothing = (float("nan"),) * 3
     columns = (np.array([nothing if point is None else point for point in points]),)
@@ -135,12 +135,12 @@ def dominating_case(chance, algorithm):
         lambda q, **how: DominatingMonitor(q, algorithm, **how),
         query,
         columns,
-        rank if algorithm in EXACT_DOMINATING else None,
+        rank if algorithm in (*EXACT_DOMINATING, "auto") else None,
         [point is not None for point in points],
     )
 
 
-def incomplete_case(chance, algorithm):
+def incomplete_case(chance, algorithm, **order):
     k, combine = chance.choice([1, 3, 40]), chance.choice(["sum", "min", "max"])
     ids = [chance.randrange(row // 4, row // 4 + 8) for row in range(ROWS)]
     streams = [chance.randrange(3) for _ in range(ROWS)]
@@ -148,17 +148,18 @@ def incomplete_case(chance, algorithm):
 
     def rank(rows, place):
         seen = [(ids[row], streams[row], values[row], place[row]) for row in rows]
-        return best_objects(seen, k, combine, [0.0] * 3, "max")
+        return best_objects(seen, k, combine, [0.0] * 3, "max", **order)
 
     def query(window, emit="updates", open_windows="all"):
         names = ["a", "b", "c"]
-        return TopKIncomplete(k, names, window, combine, emit=emit, open_windows=open_windows)
+        how = {"emit": emit, "open_windows": open_windows, **order}
+        return TopKIncomplete(k, names, window, combine, **how)
 
     return Case(
         lambda q, **how: IncompleteMonitor(q, algorithm, **how),
         query,
         (np.array(ids), np.array(streams), np.array(values)),
-        rank if algorithm in EXACT_INCOMPLETE else None,
+        rank if algorithm in (*EXACT_INCOMPLETE, "auto") else None,
         [ranks(value) for value in values],
     )
 
@@ -172,9 +173,18 @@ CASES: dict[str, Callable[[random.Random], Case]] = {
     "top-k int64": lambda c: top_k_case(c, "auto", numbers="int64"),
     **{f"totals {by}": lambda c, by=by: totals_case(c, by) for by in BYS},
     **{f"dominating {name}": lambda c, n=name: dominating_case(c, n) for name in DOMINATING},
+    "dominating oldest": lambda c: dominating_case(c, "auto", ties="oldest"),
+    "dominating rank": lambda c: dominating_case(c, "auto", ties="oldest", rank_by="rank"),
+    "dominating dense_rank": lambda c: dominating_case(c, "auto", rank_by="dense_rank"),
     **{f"incomplete {name}": lambda c, n=name: incomplete_case(c, n) for name in INCOMPLETE},
+    "incomplete oldest": lambda c: incomplete_case(c, "auto", ties="oldest"),
+    "incomplete rank": lambda c: incomplete_case(c, "auto", ties="oldest", rank_by="rank"),
+    "incomplete dense_rank": lambda c: incomplete_case(c, "auto", rank_by="dense_rank"),
 }
-SLIDING_ONLY = ("dominating", "incomplete")
+ESTIMATES = [  # of windows that slide
+    *(f"dominating {name}" for name in DOMINATING if name not in EXACT_DOMINATING),
+    *(f"incomplete {name}" for name in INCOMPLETE if name not in EXACT_INCOMPLETE),
+]
 
 
 def open_windows(window, places, closed, current):
@@ -307,7 +317,7 @@ def test_count_windows(name, current):
         check(CASES[name](chance), window, chance, current)
 
 
-@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(SLIDING_ONLY)])
+@pytest.mark.parametrize("name", [n for n in CASES if n not in ESTIMATES])
 @pytest.mark.parametrize("current", [False, True], ids=["all", "current"])
 def test_windows_whose_rows_leave_together(name, current):
     chance = random.Random(f"{name} {current}")

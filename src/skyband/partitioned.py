@@ -124,11 +124,11 @@ class Partitioned:
                 self._left_out.null_time += int(missing.sum())
                 there = np.flatnonzero(~missing)
                 key, number, place = key[there], number[there], place[there]
-                scores = scores.take(there)
+                scores = _taken(scores, there)
         if self._line.stretches.endless and self._drops_unranked:
             there = self._ranked(scores)
             key, number, place = key[there], number[there], place[there]
-            scores = scores.take(there)
+            scores = _taken(scores, there)
         self._check(key, place)
         answered: list[RankedByKey] = []
         for low in range(0, len(key), _BATCH):
@@ -142,13 +142,15 @@ class Partitioned:
 
     def _ranked(self, scores: Any) -> Ints:
         """Which rows can be ranked: with no others do windows go on that never let a row go."""
-        if hasattr(scores, "num_columns"):  # of totals, a record batch of values
-            scores = scores.column(0)
-        column, null = number_column(scores, self.query.numbers)
-        unranked = np.isnan(column)
-        nulls = 0 if null is None else int(null.sum())
-        self._left_out.null_score += nulls
-        self._left_out.nan_score += int(unranked.sum()) - nulls
+        numbers = getattr(self.query, "numbers", "float64")
+        unranked, null = np.zeros(len(scores), np.bool_), np.zeros(len(scores), np.bool_)
+        for one in _columns(scores):
+            column, missing = number_column(one, numbers)
+            unranked |= np.isnan(column)
+            if missing is not None:
+                null |= missing
+        self._left_out.null_score += int(null.sum())
+        self._left_out.nan_score += int((unranked & ~null).sum())
         return np.flatnonzero(~unranked)
 
     def _check(self, key: Ints, place: Ints) -> None:
@@ -185,6 +187,18 @@ class Partitioned:
             rows = (scores[part], key[part], id[part], place[part])
             answered.append(self._line.push(*rows, begins[:1]))
         return answered
+
+
+def _taken(rows: Any, places: Ints) -> Any:
+    """Some rows of what a monitor takes for scores, by their places."""
+    return rows[places] if isinstance(rows, np.ndarray) else rows.take(places)
+
+
+def _columns(rows: Any) -> list[Any]:
+    """The columns of what a monitor takes for scores: a record batch, a matrix, or one column."""
+    if hasattr(rows, "num_columns"):
+        return list(rows.columns)
+    return list(rows.T) if getattr(rows, "ndim", 1) > 1 else [rows]
 
 
 class _Stretches(TimeSteps):

@@ -432,6 +432,15 @@ def any_stream(seed):
     )
 
 
+def order_of(seed):
+    """How equal scores rank: half of the streams as usual."""
+    chance = random.Random(f"order {seed}")
+    if chance.random() < 0.5:
+        return {"ties": "newest", "rank_by": "row_number"}
+    ties, ranks = ("newest", "oldest"), ("row_number", "rank", "dense_rank")
+    return {"ties": chance.choice(ties), "rank_by": chance.choice(ranks)}
+
+
 def of_window_kind(stream, kind):
     """The same rows in windows of another kind."""
     slide = stream.slide

@@ -53,8 +53,14 @@ def hotels(tmp_path):
             "--algorithm",
             "bfa",
         ],
+        ["--last", 50, "--slide", 15, "--ties", "oldest", "--rank-by", "rank"],
+        ["--time", "tick", "--window", 30, "--slide", 12, "--rank-by", "dense_rank", "--k", 3],
+        [
+            *("--last", 20, "--slide", 5, "--k", 3, "--partition-by", "city"),
+            *("--emit", "changes", "--ties", "oldest", "--rank-by", "dense_rank"),
+        ],
     ],
-    ids=["counts", "ticks", "times", "keys", "changes"],
+    ids=["counts", "ticks", "times", "keys", "changes", "rank", "dense_rank", "by key"],
 )
 def test_both_engines_print_the_same(run, hotels, options):
     arguments = ["dominating", hotels, *ON, *options, "--format", "csv"]

@@ -62,8 +62,14 @@ def cars(tmp_path):
             "--option",
             "slack=0",
         ],
+        ["--last", 50, "--slide", 15, "--ties", "oldest", "--rank-by", "rank"],
+        ["--time", "tick", "--window", 30, "--slide", 12, "--rank-by", "dense_rank", "--k", 3],
+        [
+            *("--last", 20, "--slide", 5, "--k", 3, "--partition-by", "road"),
+            *("--emit", "changes", "--ties", "oldest", "--rank-by", "dense_rank"),
+        ],
     ],
-    ids=["counts", "ticks", "times", "keys", "changes"],
+    ids=["counts", "ticks", "times", "keys", "changes", "rank", "dense_rank", "by key"],
 )
 def test_both_engines_rank_the_same_objects(run, cars, options):
     arguments = ["incomplete", cars, *SEEN, *options, "--format", "csv"]

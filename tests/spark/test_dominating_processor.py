@@ -12,7 +12,7 @@ from pyspark.sql import Row
 from pyspark.sql.types import LongType, StringType
 
 from skyband import TopKDominating
-from skyband.dominating.panes import undominated
+from skyband.dominating.panes import possible_answers
 from skyband.errors import SnapshotError
 from skyband.spark.axis import FOREVER, PaneGrid, SequenceAxis
 from skyband.spark.families.dominating.by_key import PointsSpec
@@ -20,13 +20,14 @@ from skyband.spark.families.dominating.shard_counts import CountSums, ShardCount
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.shards import shard_keys, spark_hash
-from tests.oracle import Answer, changes, dominating, ranks, time_dominating
+from tests.oracle import Answer, changes, dominating, numbered, ranks, time_dominating
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import (
     Aggregation,
     any_stream,
     names,
     of_window_kind,
+    order_of,
     play_batches,
     report,
 )
@@ -45,6 +46,7 @@ class ShardedAggregation(Aggregation):
     """Spark's part for shards: whole panes, their points spread, the rows that matter for all."""
 
     count = 2
+    dense = False
 
     def closed(self):
         s, by_shard = self.stream, defaultdict(list)
@@ -56,7 +58,7 @@ class ShardedAggregation(Aggregation):
             rows = sorted((row for row in group if ranks(row[0])), key=lambda row: row[1:])
             points = np.array([point_of(row[0], row[2]) for row in rows]).reshape(-1, WIDTH)
             home = np.array([row[2] % self.count for row in rows])
-            mask = undominated(points, s.k)
+            mask = possible_answers(points, s.k, self.dense)
             ids = [row[2] for row, stays in zip(rows, mask, strict=True) if stays]
             newest = max(row[1] for row in group)
             more = [(newest + 1) // s.slide] if s.counted else []
@@ -99,21 +101,22 @@ def play(s, aggregation, spec, answered):
     return play_batches(s, aggregation, new, spec.output, answered)
 
 
-def expected_answers(s, rows, watermark, before):
+def expected_answers(s, rows, watermark, before, order):
     """What the oracle says of rows (key, score, at, id) up to a watermark."""
     ordered = sorted((row[1:] for row in rows), key=lambda row: row[1:])
     points = [point_of(score, id) if ranks(score) else None for score, _, id in ordered]
     times = [at for _, at, _ in ordered]
     until = max(before, max(times) + 1) if s.counted and s.drain else watermark
     if s.kind == "time":
-        windows = time_dominating(points, times, s.size, s.slide, s.k, s.start_offset)
+        windows = time_dominating(points, times, s.size, s.slide, s.k, s.start_offset, **order)
     else:
         scores = [score if point is None else 0.0 for (score, _, _), point in
                   zip(ordered, points, strict=True)]  # fmt: skip
         known = list(zip(points, times, range(len(points)), strict=True))
         windows = [
-            Answer(start, end, dominating([row for row in known if start <= row[1] < end], s.k))
+            Answer(start, end, dominating(alive, s.k, **order))
             for start, end, _ in map(astuple, s.windows(scores, times, times, watermark, before))
+            for alive in [[row for row in known if start <= row[1] < end]]
         ]
         until = None if s.kind == "all_time" else watermark
     return [
@@ -126,9 +129,14 @@ def expected_answers(s, rows, watermark, before):
     ], until
 
 
-def answer(row, s):
-    end = s.offset + row[0] * s.slide
-    return Answer(s.start(end), end, tuple(zip(row[2], row[3], strict=True)))
+def answer(row, s, rank_by):
+    """A window of the oracle, of an output row without its key; its ranks must be right."""
+    window, _, scores, *columns = row
+    rows = tuple(zip(scores, columns[rank_by != "row_number"], strict=True))
+    if rank_by != "row_number":
+        assert columns[0] == numbered(rows, rank_by)
+    end = s.offset + window * s.slide
+    return Answer(s.start(end), end, rows)
 
 
 def stream_of(seed, kind):
@@ -145,6 +153,8 @@ def test_shards_answer_any_stream_exactly(kind, block):
     for seed in range(block * 400, block * 400 + 400):
         s = stream_of(seed, kind)
         s.changes = False
+        order = order_of(seed)
+        rank_by, dense = order["rank_by"], order["rank_by"] == "dense_rank"
         spec = ShardCountsSpec(
             ("shard",),
             s.axis,
@@ -154,21 +164,24 @@ def test_shards_answer_any_stream_exactly(kind, block):
             ShardedAggregation.count,
             TYPES,
             s.first_full_window,
+            dense,
         )
         aggregation, answers = ShardedAggregation(s), []
+        aggregation.dense = dense
+        how = (s.k, order["ties"] == "oldest", rank_by)
 
-        def summed(new, answers=answers, k=s.k):
+        def summed(new, answers=answers, how=how):
             rows = sorted((row[1:] for row in new), key=lambda row: row[0])
-            answers += CountSums(k).answers(iter(rows))
+            answers += CountSums(*how).answers(iter(rows))
 
         watermark, before = play(s, aggregation, spec, summed)
         expected, _ = (
-            expected_answers(s, aggregation.admitted, watermark, before)
+            expected_answers(s, aggregation.admitted, watermark, before, order)
             if aggregation.admitted
             else ([], 0)
         )
-        assert [answer(row, s) for row in answers] == expected, f"any_stream({seed})"
-        assert all(row[4] == names(row[3]) for row in answers)
+        assert [answer(row, s, rank_by) for row in answers] == expected, f"any_stream({seed})"
+        assert all(row[-1] == names(row[-2]) for row in answers)
 
 
 @pytest.mark.parametrize(
@@ -180,7 +193,8 @@ def test_keys_answer_any_stream_exactly(kind, block):
         if s.counted:
             continue
         dimensions = [(f"x_{i}", "min") for i in range(WIDTH)]
-        query = TopKDominating(s.k, dimensions, s.window, "changes" if s.changes else "all")
+        order, emit = order_of(seed), "changes" if s.changes else "all"
+        query = TopKDominating(s.k, dimensions, s.window, emit, **order)
         spec = PointsSpec(("key",), s.axis, s.grid, query, "auto", TYPES)
         aggregation, answers = KeyedAggregation(s), defaultdict(list)
 
@@ -191,14 +205,15 @@ def test_keys_answer_any_stream_exactly(kind, block):
         watermark, before = play(s, aggregation, spec, sorted_out)
         for key in {row[0] for row in aggregation.admitted}:
             key_rows = [row for row in aggregation.admitted if row[0] == key]
-            expected, until = expected_answers(s, key_rows, watermark, before)
+            expected, until = expected_answers(s, key_rows, watermark, before, order)
+            rank_by = query.rank_by
             if s.changes:
                 reports = [report(row, s) for row in answers[key]]
-                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
+                wanted = changes(expected, s.slide, until, rank_by)
+                assert reports == wanted, f"any_stream({seed})"
             else:
-                assert [answer(row[1:], s) for row in answers[key]] == expected, (
-                    f"any_stream({seed})"
-                )
+                rankings = [answer(row[1:], s, rank_by) for row in answers[key]]
+                assert rankings == expected, f"any_stream({seed})"
 
 
 def test_state_of_another_release_is_refused():

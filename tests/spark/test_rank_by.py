@@ -147,6 +147,12 @@ def test_rows_that_share_a_rank_have_keys_of_their_own(spark: SparkSession) -> N
     reshape: Any = kind_of(Sink(format="kafka")).reshape
     keys = [row.key for row in reshape(top_k(frame, rank_by="rank", **options), None).collect()]
     assert len(set(keys)) == len(keys) == 4
+    options |= {"k": 4, "window": "1 second", "partition_by": "id % 2", "emit": "changes"}
+    three = spark.sql("SELECT timestamp_seconds(id DIV 3) AS ts, id, 1.0D AS v FROM range(6)")
+    changes = top_k(three, **options)
+    assert changes.filter("change = 'left'").count() > 2
+    keys = [row.key for row in reshape(changes, None).collect()]
+    assert len(set(keys)) == len(keys)
 
 
 def test_what_is_refused(spark: SparkSession) -> None:

@@ -17,16 +17,18 @@ from skyband.errors import SnapshotError
 from skyband.spark.axis import PaneGrid, SequenceAxis
 from skyband.spark.families.incomplete.engine import IncompleteEngine
 from skyband.spark.state import batch, shard
+from skyband.spark.state.id_encoder import IdEncoder
 from skyband.spark.state.processor import WindowProcessor
-from skyband.spark.state.shard import IdEncoder, ShardSpec, synthetic_times
-from skyband.spark.state.shards import best, changed
-from tests.oracle import Answer, changes, ranks
+from skyband.spark.state.shard import ShardSpec, synthetic_times
+from skyband.spark.state.shards import Order, best, changed
+from tests.oracle import Answer, changes, numbered, ranks
 from tests.oracle_incomplete import best_objects, time_incomplete
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import (
     Aggregation,
     any_stream,
     of_window_kind,
+    order_of,
     play_batches,
     report,
 )
@@ -77,6 +79,8 @@ def random_query(s):
     chance = random.Random(s.seed)
     shards = 1 if s.kind == "all_time" else chance.choice((1, 2, 3))
     least = 0.0 if s.seed % 3 else BOUNDS[0]
+    order = order_of(s.seed)
+    special = order != {"ties": "newest", "rank_by": "row_number"}
     query = TopKIncomplete(
         s.k,
         STREAMS,
@@ -85,13 +89,11 @@ def random_query(s):
         (least, BOUNDS[1]),
         repeats=chance.choice(("max", ("sum", 20))) if least == 0.0 else "max",
         emit="changes" if s.changes and shards == 1 else "all",
+        **order,
     )
-    return (
-        query,
-        shards,
-        chance.random() < 0.4,
-        chance.choice(("auto", "recompute", "sla", "likely" if s.kind == "time" else "eaa")),
-    )
+    whole = chance.random() < 0.4
+    algorithms = ("auto", "recompute", "sla", "likely" if s.kind == "time" else "eaa")
+    return query, shards, whole, chance.choice(algorithms[:2] if special else algorithms)
 
 
 def spec_of(s, query, algorithm, whole, shards):
@@ -115,7 +117,18 @@ def answer_of(spec, parts):
     columns = [list(column) for column in zip(*parts, strict=True)]
     if not spec.merged:
         return parts[0]
-    return (changed if spec.paired else best)(spec.engine.k, columns)
+    query = spec.engine.query
+    order = Order(query.ties == "oldest", query.rank_by)
+    return (changed if spec.paired else best)(query.k, columns, order=order)
+
+
+def ranking_of(row, rank_by):
+    """The (score, id) of an answer of shards, whose ranks must be right."""
+    _, scores, *columns = row
+    shared = rank_by != "row_number"
+    rows = tuple(zip(scores, columns[shared], strict=True))
+    assert not shared or columns[0] == numbered(rows, rank_by)
+    return rows
 
 
 def expected_answers(s, query, aggregation, key, watermark, before=0):
@@ -127,18 +140,18 @@ def expected_answers(s, query, aggregation, key, watermark, before=0):
         times.append(at)
     repeats = "sum" if query.most > 1 else "max"
     low = query.low.tolist()
+    order = {"ties": query.ties, "rank_by": query.rank_by}
     if s.kind != "time":
         known = [(*row, at) for row, at in zip(rows, times, strict=True) if ranks(row[2])]
         known.sort(key=lambda row: (row[3], *row[:3]))
         windows = s.windows([row[2] for row in rows], times, times, watermark, before)
         return [
             Answer(start, end, best_objects([row for row in known if start <= row[3] < end],
-                                            query.k, query.combine, low, repeats))
+                                            query.k, query.combine, low, repeats, **order))
             for start, end, _ in map(astuple, windows)
         ]  # fmt: skip
-    answers = time_incomplete(
-        rows, times, s.size, s.slide, query.k, query.combine, low, repeats, s.start_offset
-    )
+    shape = (s.size, s.slide, query.k, query.combine, low, repeats, s.start_offset)
+    answers = time_incomplete(rows, times, *shape, **order)
     return [
         answer
         for answer in answers
@@ -191,10 +204,11 @@ def test_shards_answer_any_stream_exactly(kind, block, monkeypatch):
                     for window, row in ordered
                 ]
                 until = None if s.kind == "all_time" else watermark
-                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
+                wanted = changes(expected, s.slide, until, query.rank_by)
+                assert reports == wanted, f"any_stream({seed})"
                 continue
             answers = [
-                (s.offset + window * s.slide, tuple(zip(row[1], row[2], strict=True)))
+                (s.offset + window * s.slide, ranking_of(row, query.rank_by))
                 for window, row in ordered
             ]
             assert answers == [(answer.end, answer.rows) for answer in expected], (
@@ -207,6 +221,7 @@ def test_approximate_answers_are_never_too_high():
         s = any_stream(seed)
         s.drain, s.changes, s.full = s.drain and not s.counted, False, False
         query, shards, whole, _ = random_query(s)
+        query = replace(query, ties="newest", rank_by="row_number")
         spec = spec_of(s, query, "approximate", whole, shards)
         aggregation, rows = ShardedAggregation(s, shards, whole), []
 
@@ -301,9 +316,10 @@ def test_batches_are_answered_pane_after_pane(monkeypatch):
                     (end, dict(zip(row[4], zip(row[2], row[3], strict=True), strict=True)))
                     for end, row in ordered
                 ]
-                assert reports == changes(expected, s.slide, until), f"any_stream({seed})"
+                wanted = changes(expected, s.slide, until, query.rank_by)
+                assert reports == wanted, f"any_stream({seed})"
             else:
-                answers = [(end, tuple(zip(row[1], row[2], strict=True))) for end, row in ordered]
+                answers = [(end, ranking_of(row, query.rank_by)) for end, row in ordered]
                 assert answers == [(answer.end, answer.rows) for answer in expected], (
                     f"any_stream({seed})"
                 )

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from skyband.engine.algorithm import Algorithm
 from skyband.engine.plan import Setting
 from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
-from skyband.errors import QueryError
-from skyband.kernels.answers import Out, Ranked, ranked
-from skyband.kernels.emission import report_whole, skip
+from skyband.kernels.answers import Out
+from skyband.kernels.emission import skip
 from skyband.kernels.jit import entry, lean
-from skyband.kernels.ranked import rank
 from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import CANDIDATES, EVENTS, SLIDES, counters
 from skyband.order import Floats, Ints
@@ -28,22 +27,34 @@ class State(NamedTuple):
     points: Floats  # place * dimensions + dimension; less is better
     seq: Ints
     score: Ints
-    best: Ranked
+    counts: Ints  # scratch, by score
     work: Ints
     now: Record
 
 
-_NOW = fields("k", "width", "first", "end")  # the places of the first point, and after the last
-_MOST = 1 << 24  # answers at most: room for them is made at once
+_NOW = fields(
+    "k",
+    "width",
+    "oldest_first",
+    "shares_ranks",
+    "dense",
+    "first",  # the place of the first point
+    "end",  # the place after the last
+    "taken",  # the number of the next row to be taken in
+    "lacking",  # rows of an answer that found no room
+)
 
 
 class Bfa(Algorithm):
     """Maintains the score of every point of the window.
 
+    Scores are whole numbers below the number of points, so answers are counted, not sorted; and
+    since every score is there, points may share ranks, and be ordered by age in either way.
+
     Invariants: (1) the points are those of the window that can be ranked, oldest first; (2) each
     score is the number of points that it dominates.
 
-    Complexity: O(n d) per arrival and per expiry, O(n + k log k) per slide; space O(n d).
+    Complexity: O(n d) per arrival and per expiry, O(n) per slide; space O(n d).
 
     Reference: Kontaki et al., TKDE 2012, section 3.
     """
@@ -60,18 +71,21 @@ class Bfa(Algorithm):
     @override
     def new_state(self) -> State:
         setting = self.setting
-        if setting.k > _MOST:
-            raise QueryError(
-                f"k is {setting.k:,} for {self.name}", f"{_MOST:,} at most", "use auto"
-            )
         room = 64
         return State(
             np.zeros(room * self.width),
             np.zeros(room, np.int64),
             np.zeros(room, np.int64),
-            ranked(2 * setting.k),
+            np.zeros(room, np.int64),
             counters(),
-            record(_NOW, k=setting.k, width=self.width),
+            record(
+                _NOW,
+                k=setting.k,
+                width=self.width,
+                oldest_first=setting.oldest_first,
+                shares_ranks=setting.rank_by != "row_number",
+                dense=setting.rank_by == "dense_rank",
+            ),
         )
 
     @override
@@ -81,6 +95,18 @@ class Bfa(Algorithm):
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
         self._make_room(rows.size)
+
+    @override
+    def lacking(self, target: Out) -> int:
+        return int(self.state.now[0]["lacking"])
+
+    @override
+    def restored(self, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+        # snapshots of earlier versions do not say all of it
+        names = ("oldest_first", "shares_ranks", "dense", "taken", "lacking")
+        unspoken = {f"now.{name}": np.zeros(1, np.int64) for name in names}
+        unspoken["counts"] = np.zeros(len(arrays["seq"]), np.int64)
+        super().restored(header, {**unspoken, **arrays})
 
     def begin(self, points: Floats, scores: Ints) -> None:
         """Start with points as the window, numbered from 0 on, and with these as their scores.
@@ -102,11 +128,12 @@ class Bfa(Algorithm):
         first, end = int(now.first), int(now.end)
         alive = end - first
         room = max(len(state.seq), alive + arriving)
-        points, seq, score = np.zeros(room * width), *(np.zeros(room, np.int64) for _ in range(2))
+        points = np.zeros(room * width)
+        seq, score, counts = (np.zeros(room, np.int64) for _ in range(3))
         points[: alive * width] = state.points[first * width : end * width]
         seq[:alive], score[:alive] = state.seq[first:end], state.score[first:end]
         now.first, now.end = 0, alive
-        self.state = state._replace(points=points, seq=seq, score=score)
+        self.state = state._replace(points=points, seq=seq, score=score, counts=counts)
 
     @override
     def kept(self) -> Ints:
@@ -133,23 +160,23 @@ class Bfa(Algorithm):
 def _advance(
     state: State, scores: Floats, attributes: Floats, steps: Steps, target: Out, step: int
 ) -> int:
-    """Take in a batch from a step on; return the number of steps."""
+    """Take in a batch from a step on; return the step whose answer found no room."""
     now = state.now[0]
-    position = steps.stop[step - 1] if step > 0 else 0
     while step < len(steps.stop):
         while now.first < now.end and state.seq[now.first] < steps.first[step]:
             _expire(state)
-        for at in range(position, steps.stop[step]):
+        # a step that begins again, since its answer lacked room, has taken in its rows
+        for at in range(max(now.taken - steps.base[0], 0), steps.stop[step]):
             if scores[at] == scores[at]:
                 _insert(state, attributes, at, steps.base[0] + at)
-        position = steps.stop[step]
+        now.taken = steps.base[0] + steps.stop[step]
         if steps.emit[step]:
-            _select(state)
+            now.lacking = _report(state, target)
+            if now.lacking > 0:
+                return step
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += now.end - now.first
-            report_whole(target, step, state.best, now.k)
-        else:
-            skip(target, step)
+        skip(target, step)
         step += 1
     return step
 
@@ -196,19 +223,43 @@ def _insert(state: State, attributes: Floats, row: int, seq: int) -> None:
 
 
 @lean
-def _select(state: State) -> None:
-    """The k best scores; of equal ones the newer first."""
-    best, now, k = state.best, state.now[0], state.now[0].k
-    best.size[0] = 0
-    size = 0
-    for at in range(now.end - 1, now.first - 1, -1):
-        best.score[size] = float(state.score[at])
-        best.seq[size] = state.seq[at]
-        size += 1
-        if size == 2 * k:
-            best.size[0] = size
-            rank(best)
-            size = k
-    best.size[0] = size
-    rank(best)
-    best.size[0] = min(k, size)
+def _report(state: State, target: Out) -> int:
+    """Report the points that rank, the best first; of equal scores by age, as the query says.
+
+    Returns how many there are if the answer has no room for them, else 0. O(n).
+    """
+    now, counts, rows = state.now[0], state.counts, target.rows
+    alive = now.end - now.first
+    for score in range(alive):
+        counts[score] = 0
+    for at in range(now.first, now.end):
+        counts[_level(state, at)] += 1
+    # from the highest score down: where its points begin in the answer
+    lowest, ranks, size = alive, 0, 0
+    while lowest > 0 and ranks < now.k:
+        lowest -= 1
+        points = counts[lowest]
+        counts[lowest] = size
+        size += points
+        ranks += min(points, 1) if now.dense != 0 else points
+    if now.shares_ranks == 0:
+        size = min(size, now.k)
+    low = rows.size[0]
+    if low + size > len(rows.score):
+        return size
+    for number in range(alive):
+        at = now.first + number if now.oldest_first != 0 else now.end - 1 - number
+        level = _level(state, at)
+        if level >= lowest and counts[level] < size:
+            rows.score[low + counts[level]] = float(state.score[at])
+            rows.seq[low + counts[level]] = state.seq[at]
+            counts[level] += 1
+    rows.size[0] = low + size
+    return 0
+
+
+@lean
+def _level(state: State, at: int) -> int:
+    """The score of the point at a place; one that was estimated may be beyond what is possible."""
+    now = state.now[0]
+    return max(0, min(state.score[at], now.end - now.first - 1))

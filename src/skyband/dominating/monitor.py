@@ -12,7 +12,7 @@ from typing_extensions import override
 from skyband.dominating import build, options_of
 from skyband.dominating.bfa import Bfa
 from skyband.dominating.degradation import APPROXIMATE, Load, load_of
-from skyband.dominating.planner import plan
+from skyband.dominating.planner import plan, require_order
 from skyband.dominating.query import TopKDominating
 from skyband.dominating.window import WindowAlgorithm
 from skyband.engine.algorithm import Algorithm
@@ -37,10 +37,13 @@ def _described(described: Mapping[str, Any]) -> TopKDominating:
         window_of(described),
         described["emit"],
         open_windows=described.get("open_windows", "all"),
+        ties=described.get("ties", "newest"),
+        rank_by=described.get("rank_by", "row_number"),
     )
 
 
 def _planned(query: TopKDominating, algorithm: str, options: Mapping[str, Any]) -> Plan:
+    require_order(query, algorithm, "keep_up" in options)
     if algorithm in APPROXIMATE or "keep_up" in options:
         require_sliding(query.window, "dominating points that are estimated")
     planned = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))

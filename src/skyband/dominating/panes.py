@@ -4,6 +4,10 @@ Two facts make a global query scale out. What a point dominates adds up: over th
 and over shards of the points. And a point that k others dominate is no answer as long as they are
 in the window with it, since each of them dominates all that it does, and itself. So all shards know
 the few points that may be answers, and each counts them against its own share of the points.
+
+Each of the k scores more, so that holds whichever of equal scores ranks first, and where they share
+a rank. Where ranks count different scores (``dense_rank``), the k may score the same. There, a
+point is no answer below a chain of k points, each of which dominates the next: those differ.
 """
 
 from __future__ import annotations
@@ -33,6 +37,10 @@ _ASLEEP, _COUNTED = 0, 1
 class PaneLifetimes(Protocol):
     """Which windows hold a pane. A higher number is a newer pane."""
 
+    @property
+    def together(self) -> bool:
+        """Whether points of several panes leave together."""
+
     def step(self, pane: int) -> int:
         """The first window that holds the points of a pane."""
 
@@ -44,7 +52,7 @@ class Counted(NamedTuple):
     """One window: who may be an answer, by slot, and how many points of the shard each dominates.
 
     Slots number the points that ever came as candidates, in the order of panes and of time, in
-    the same way in all shards: of equal counts the higher slot ranks first.
+    the same way in all shards: of equal counts the higher slot is the newer.
     """
 
     window: int
@@ -68,6 +76,30 @@ def undominated(points: Floats, k: int) -> Bools:
     return alive
 
 
+def chain_lengths(points: Floats, k: int) -> Ints:
+    """How many points stand above each in the longest chain in which each dominates the next.
+
+    k stands for k or more. Peels off the points that nobody dominates, k times at most.
+    """
+    lengths = np.full(len(points), k, np.int64)
+    left = np.arange(len(points))
+    for length in range(k):
+        if not len(left):
+            break
+        top = undominated(points[left], 1)
+        lengths[left[top]] = length
+        left = left[~top]
+    return lengths
+
+
+def possible_answers(points: Floats, k: int, dense: bool) -> Bools:
+    """Which points of a pane can be answers as far as the pane tells.
+
+    Nobody else is needed to tell who can, in any part of the pane.
+    """
+    return chain_lengths(points, k) < k if dense else undominated(points, k)
+
+
 def _weakness(points: Floats) -> Ints:
     """A rough rank over all dimensions: the sum of those among some of the points."""
     some = np.sort(points[:: max(1, len(points) // 64)], axis=0)
@@ -80,8 +112,9 @@ def _weakness(points: Floats) -> Ints:
 class Candidates:
     """Points that may still be answers, in the order of their slots: panes ascend.
 
-    ``beaten`` counts the dominators in the own or later panes. A point is asleep until the window
-    ``wake``, for so long k dominators share its windows; then it is counted from its ``count`` on.
+    ``beaten`` counts the dominators in the own or later panes, or is the length of a chain of them
+    if ranks count different scores. A point is asleep until the window ``wake``, for so long k
+    dominators share its windows; then it is counted from its ``count`` on.
     """
 
     point: Floats
@@ -136,13 +169,15 @@ class PaneCounts:
     """Maintains, for one shard of the points, how many of them each possible answer dominates.
 
     ``insert`` takes the panes in ascending order, with the shard's points and *all* shards' points
-    that are in the k-skyband of their pane; windows that end before a pane begins must be answered
-    before it is inserted. ``panes`` holds the indexed points of each living pane.
+    that are possible answers of their pane; windows that end before a pane begins must be answered
+    before it is inserted. ``panes`` holds the indexed points of each living pane. Where ranks are
+    ``dense``, they count different scores: chains of dominators count, and nobody sleeps.
 
     Invariants (numbered as in :meth:`check_invariants`)
       1. candidates stand in the order of slots and panes, and live in the window ``due``
       2. ``beaten`` is the number of candidates of the own or later panes that dominate it, and is
-         below k; it still counts those that were dropped because they never wake
+         below k; it still counts those that were dropped because they never wake; if dense, there
+         was such a chain
       3. a candidate that is asleep has k dominators among the candidates until ``wake`` has passed
       4. ``count`` of a counted one is the number of the shard's living points that it dominates
 
@@ -162,6 +197,7 @@ class PaneCounts:
     slots: int = 0
     candidates: Candidates = field(init=False)
     work: Work = field(default_factory=Work)
+    dense: bool = False
 
     def __post_init__(self) -> None:
         self.candidates = Candidates.none(self.width)
@@ -177,38 +213,50 @@ class PaneCounts:
     def insert(self, pane: int, points: Floats, survivors: Floats) -> Bools:
         """Take in a pane that is newer than all before; tells which survivors are candidates.
 
-        ``survivors`` stand in the order of time, and hold at least the k-skyband of the pane.
+        ``survivors`` stand in the order of time, and hold at least the pane's possible answers.
         """
         if self.lifetimes.step(pane) < self.due:
             raise AssertionError(f"pane {pane} after window {self.due - 1} was answered")
-        fresh = undominated(survivors, self.k)
+        fresh = possible_answers(survivors, self.k, self.dense)
         slot = self.slots + np.flatnonzero(fresh)
         self.slots += len(survivors)
         if not len(survivors):
             return fresh
-        self._beat(survivors[fresh])
+        beaten = self._beaten(survivors[fresh])
+        self._beat(survivors[fresh], beaten)
         self.panes[pane] = indexed = index(points)
         self._count_pane(indexed, +1)
         self.alive.append(pane)
         self.work.points += len(points)
-        self._admit(pane, survivors[fresh], slot)
+        self._admit(pane, survivors[fresh], slot, beaten)
         return fresh
 
-    def _beat(self, fresh: Floats) -> None:
-        """Drop the candidates that have k dominators in later panes."""
-        candidates = self.candidates
-        if len(candidates) and len(fresh):
-            candidates.beaten = candidates.beaten + dominators(fresh, candidates.point)
-            self.work.scanned += len(candidates) * len(fresh)
-            candidates.keep(candidates.beaten < self.k)
+    def _beaten(self, fresh: Floats) -> Ints:
+        """What the candidates of a pane count of each other."""
+        self.work.scanned += len(fresh) ** 2
+        return chain_lengths(fresh, self.k) if self.dense else dominators(fresh, fresh)
 
-    def _admit(self, pane: int, fresh: Floats, slot: Ints) -> None:
+    def _beat(self, fresh: Floats, beaten: Ints) -> None:
+        """Drop the candidates that have k dominators, or a chain of k, in later panes."""
+        candidates = self.candidates
+        if not len(candidates) or not len(fresh):
+            return
+        self.work.scanned += len(candidates) * len(fresh)
+        if not self.dense:
+            candidates.beaten = candidates.beaten + dominators(fresh, candidates.point)
+        else:
+            longest = candidates.beaten.copy()
+            for length in np.unique(beaten).tolist():  # of the chains above, ascending
+                below = dominators(fresh[beaten == length], candidates.point) > 0
+                longest[below] = np.maximum(longest[below], length + 1)
+            candidates.beaten = longest
+        candidates.keep(candidates.beaten < self.k)
+
+    def _admit(self, pane: int, fresh: Floats, slot: Ints, beaten: Ints) -> None:
         """New candidates are asleep, and look around when the next window is answered."""
         new = len(fresh)
         if not new:
             return
-        beaten = dominators(fresh, fresh)
-        self.work.scanned += new * new
         sleep = np.full(new, _ASLEEP, np.int64)
         wake = np.full(new, _NEVER, np.int64)
         number = np.full(new, pane, np.int64)
@@ -245,6 +293,9 @@ class PaneCounts:
         candidates = self.candidates
         up = np.flatnonzero((candidates.state == _ASLEEP) & (candidates.wake < self.due))
         if not len(up):
+            return
+        if self.dense:
+            self._count(up)
             return
         kth = kth_newest(candidates.point, candidates.point[up], self.k)
         self.work.scanned += int((len(candidates) - np.maximum(kth, 0)).sum())
@@ -313,9 +364,12 @@ class PaneCounts:
         points = np.concatenate(parts) if parts else np.empty((0, self.width))
         for at, point in enumerate(candidates.point):
             over = (candidates.point <= point).all(axis=1) & (candidates.point < point).any(axis=1)
-            assert (
-                (over & (candidates.pane >= candidates.pane[at])).sum() <= candidates.beaten[at] < k
-            ), "2"
+            beaten = int((over & (candidates.pane >= candidates.pane[at])).sum())
+            assert candidates.beaten[at] < k, "2"
+            assert self.dense or beaten <= candidates.beaten[at], "2"
+            # where rows leave together, dominators that never wake are dropped, and count on
+            loose = self.dense or self.lifetimes.together
+            assert loose or beaten == candidates.beaten[at], "2"
             if candidates.state[at] == _COUNTED:
                 under = (point <= points).all(axis=1) & (point < points).any(axis=1)
                 assert candidates.count[at] == under.sum(), "4"

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from skyband.errors import QueryError
-from skyband.query import Emit, OpenWindows, check_emit, emit_words
+from skyband.query import (
+    Emit,
+    OpenWindows,
+    RankBy,
+    Ties,
+    check_emit,
+    check_order,
+    emit_words,
+    order_words,
+)
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Direction = Literal["min", "max"]
@@ -21,7 +30,8 @@ class TopKDominating:
 
     ``dimensions`` names the attributes and says which way is better: ``("price", "min")``. A point
     dominates another if it is at least as good in all of them and better in one; its score is the
-    number of points of the window that it dominates.
+    number of points of the window that it dominates. ``ties`` and ``rank_by`` say which of equal
+    scores ranks first, and how ranks count, as those of :class:`skyband.TopK` do.
 
     >>> from skyband import last
     >>> query = TopKDominating(
@@ -36,6 +46,8 @@ class TopKDominating:
     window: Window
     emit: Emit = "all"
     open_windows: OpenWindows = "all"
+    ties: Ties = "newest"
+    rank_by: RankBy = "row_number"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -44,7 +56,13 @@ class TopKDominating:
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
         check_emit(self.emit, self.open_windows)
+        check_order(self.ties, self.rank_by)
         object.__setattr__(self, "dimensions", _dimensions(self.dimensions))
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether points of equal score share a rank, so that a window may rank more than k."""
+        return self.rank_by != "row_number"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,8 +77,9 @@ class TopKDominating:
     def __str__(self) -> str:
         parts = [f"{'least' if way == 'min' else 'most'} {name}" for name, way in self.dimensions]
         by = " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+        order = order_words(self.ties, self.rank_by)
         emit = emit_words(self.emit, self.open_windows)
-        return f"top {self.k:,} dominating of {self.window}, by {by}{emit}"
+        return f"top {self.k:,} dominating of {self.window}, by {by}{order}{emit}"
 
 
 def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:

@@ -11,7 +11,16 @@ import numpy as np
 
 from skyband.errors import QueryError
 from skyband.order import Floats
-from skyband.query import Emit, OpenWindows, check_emit, emit_words
+from skyband.query import (
+    Emit,
+    OpenWindows,
+    RankBy,
+    Ties,
+    check_emit,
+    check_order,
+    emit_words,
+    order_words,
+)
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Bounds = tuple[float, float]
@@ -43,7 +52,8 @@ class TopKIncomplete:
     may be missed; ``counters()["broken_promises"]`` tells how often that was seen.
 
     One total order: higher score, then the object whose newest attribute within the window is
-    newer, then the larger id.
+    newer, then the larger id. With ``ties="oldest"`` it is the object whose newest attribute is
+    older, then the smaller id. ``rank_by`` says how ranks count, as that of :class:`skyband.TopK`.
 
     >>> from skyband import last
     >>> print(TopKIncomplete(3, ["north", "south"], last(count=100, slide=10), bounds=(0, 130)))
@@ -59,6 +69,8 @@ class TopKIncomplete:
     repeats: Repeats = "max"
     emit: Emit = "all"
     open_windows: OpenWindows = "all"
+    ties: Ties = "newest"
+    rank_by: RankBy = "row_number"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -67,6 +79,7 @@ class TopKIncomplete:
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
         check_emit(self.emit, self.open_windows)
+        check_order(self.ties, self.rank_by)
         if self.outside not in ("error", "clip"):
             raise QueryError(f"outside is {self.outside!r}", "'error' or 'clip'")
         object.__setattr__(self, "streams", _streams(self.streams))
@@ -87,6 +100,11 @@ class TopKIncomplete:
                 "finite scores that do not fall when values rise",
                 "check combine and bounds",
             )
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether objects of equal score share a rank, so that a window may rank more than k."""
+        return self.rank_by != "row_number"
 
     @property
     def low(self) -> Floats:
@@ -138,8 +156,9 @@ class TopKIncomplete:
         else:
             words = {"sum": "sum", "min": "least", "max": "largest"}
             how = words[self.combine] if isinstance(self.combine, str) else "weighted sum"
+        order = order_words(self.ties, self.rank_by)
         emit = emit_words(self.emit, self.open_windows)
-        return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{emit}"
+        return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{order}{emit}"
 
 
 def _function_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:

@@ -17,7 +17,7 @@ from skyband.incomplete.objects import batch_of
 from skyband.incomplete.query import TopKIncomplete
 from skyband.kernels.answers import Out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
-from skyband.order import Floats, Ints
+from skyband.order import Floats, Ints, shared_ranks
 
 
 class State(NamedTuple):
@@ -44,6 +44,7 @@ class Recompute(Algorithm):
 
     def __init__(self, setting: Setting, query: TopKIncomplete) -> None:
         self.query = query
+        self._lacking = 0  # rows of an answer that found no room
         super().__init__(setting)
 
     @override
@@ -53,15 +54,18 @@ class Recompute(Algorithm):
 
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
-        base = int(steps.base[0])
-        self._admit(base + np.arange(rows.size, dtype=np.int64), rows)
-        work = self.state.work
+        del rows
+        base, work = int(steps.base[0]), self.state.work
+        self._lacking = 0
         for at in range(step, len(steps.stop)):
             self._expire(int(steps.first[at]))
             if steps.emit[at]:
                 upto = int(np.searchsorted(self.state.seq, base + steps.stop[at]))
                 score, seq = self._best(upto)
                 size = int(target.rows.size[0])
+                if size + len(seq) > len(target.rows.seq):
+                    self._lacking = len(seq)
+                    return at
                 target.rows.score[size : size + len(seq)] = score
                 target.rows.seq[size : size + len(seq)] = seq
                 target.rows.size[0] = size + len(seq)
@@ -70,8 +74,15 @@ class Recompute(Algorithm):
             target.upto[at] = target.rows.size[0]
         return len(steps.stop)
 
-    def _admit(self, seq: Ints, rows: Rows) -> None:
+    @override
+    def lacking(self, target: Out) -> int:
+        return self._lacking
+
+    @override
+    def reserve(self, rows: Rows, steps: Steps) -> None:
+        # rows are taken in once, though :meth:`run` may begin again for want of room
         state, batch = self.state, batch_of(rows)
+        seq = int(steps.base[0]) + np.arange(rows.size, dtype=np.int64)
         known = np.flatnonzero(~np.isnan(batch.value))
         self.state = State(
             np.concatenate([state.seq, seq[known]]),
@@ -94,7 +105,7 @@ class Recompute(Algorithm):
             )
 
     def _best(self, upto: int) -> tuple[Floats, Ints]:
-        """Scores and newest rows of the k best objects of the first ``upto`` rows."""
+        """Scores and newest rows of the objects of the first ``upto`` rows that rank."""
         query, state = self.query, self.state
         objects, of = np.unique(state.id[:upto], return_inverse=True)
         stream, value = state.stream[:upto], state.value[:upto]
@@ -109,8 +120,14 @@ class Recompute(Algorithm):
         score = query.scores(np.where(seen, values, query.low))
         newest = np.zeros(len(objects), np.int64)
         np.maximum.at(newest, of, state.seq[:upto])
-        order = np.lexsort((-newest, -score))[: self.setting.k]
-        return score[order], newest[order]
+        setting = self.setting
+        order = np.lexsort((newest if setting.oldest_first else -newest, -score))
+        size = setting.k
+        if setting.rank_by != "row_number":
+            ends, dense = np.array([0, len(order)]), setting.rank_by == "dense_rank"
+            ranks = shared_ranks(score[order], ends, dense)
+            size = int(np.searchsorted(ranks, setting.k, side="right"))
+        return score[order[:size]], newest[order[:size]]
 
     @override
     def kept(self) -> Ints:

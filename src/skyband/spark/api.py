@@ -158,9 +158,9 @@ def top_k_workload(
     """The best rows of each window of many queries, in one pass, on streams and batches alike.
 
     ``workload.by`` holds the SQL text of each query's score; queries without one rank by a column
-    called ``score``. Windows are of time, or count rows over a dense ``sequence``. Queries with
-    ``emit="changes"`` tell what entered, left or moved. The other parameters are those of
-    :func:`top_k`.
+    called ``score``. Windows are of time, of any kind, or count rows over a dense ``sequence``.
+    Each query has its own ``ties`` and ``rank_by``. Queries with ``emit="changes"`` tell what
+    entered, left or moved. The other parameters are those of :func:`top_k`.
 
     ``checkpoint`` is for streams: where the stream keeps its checkpoint, if it is to go on after
     queries were added or removed. All others continue exactly; an added query is answered from the
@@ -205,6 +205,8 @@ def top_k_dominating(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` rows of each window that dominate the most others, on streams and batches alike.
 
@@ -263,6 +265,8 @@ def top_k_incomplete(
     full: bool = False,
     drain: str | None = None,
     shards: int | None = None,
+    ties: str = "newest",
+    rank_by: str = "row_number",
 ) -> DataFrame:
     """The ``k`` objects of each window with the best scores, made of what was seen of each.
 

@@ -24,7 +24,6 @@ from skyband.cli.output.leaderboard import Leaderboard
 from skyband.dominating import ALGORITHMS
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
-from skyband.windows import require_sliding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,13 +74,12 @@ class DominatingFileOptions(QueryOptions):
     @classmethod
     @override
     def parse(cls, given: Given) -> Self:
-        window = options.window_of(given)
-        require_sliding(window, "dominating points in files")
         query = TopKDominating(
             options.whole(given["k"], "--k", example=10),
             [_dimension(text) for text in given["on"]],
-            window,
+            options.window_of(given),
             options.emit_of(given),
+            **options.order_of(given),
         )
         algorithm = options.choice(given["algorithm"], "--algorithm", ("auto", *ALGORITHMS))
         return cls(None, given["time"], given["partition_by"] or [], algorithm, query)

@@ -27,7 +27,6 @@ from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import DataError, QueryError
 from skyband.incomplete import ALGORITHMS, EXACT
 from skyband.incomplete.query import Bounds, Repeats, TopKIncomplete
-from skyband.windows import require_sliding
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -130,7 +129,6 @@ class IncompleteFileOptions(QueryOptions):
     @override
     def parse(cls, given: Given) -> Self:
         window = options.window_of(given)
-        require_sliding(window, "objects of several streams in files")
         algorithm = options.choice(given["algorithm"], "--algorithm", ("auto", *ALGORITHMS))
         outside = options.choice(given["outside"], "--outside", ("error", "clip"))
         streams = None if given["streams"] is None else _names(given["streams"])
@@ -138,6 +136,7 @@ class IncompleteFileOptions(QueryOptions):
         combine, bounds = _combine(given["combine"]), _bounds(given["bounds"] or [])
         how: dict[str, Any] = {"combine": combine, "outside": outside}
         how |= {"repeats": _repeats(given["repeats"]), "emit": options.emit_of(given)}
+        how |= options.order_of(given)
         settings = options.settings(given.get("option") or [])
         make = partial(_query, k, window, how, bounds)
         return cls(

@@ -12,6 +12,8 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import numpy as np
+
 from skyband.cli import options
 from skyband.cli.commands import family
 from skyband.cli.commands.file_query import FileQuery, Given, QueryOptions
@@ -23,7 +25,7 @@ from skyband.cli.output.leaderboard import Leaderboard
 from skyband.engine.columns import array_or_column
 from skyband.errors import QueryError
 from skyband.expressions import named
-from skyband.windows import CountWindow, TimeWindow
+from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -177,8 +179,23 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
         if not query.keys:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
+            if isinstance(query.queries[0].window, AllTimeWindow):
+                newest = _newest_ranked(query, batch)
             columns["watermark"] = newest  # rows come sorted: nothing later is older
     return columns
+
+
+def _newest_ranked(query: FileQuery, batch: pa.RecordBatch) -> int | None:
+    """The newest time of a row that can be ranked: windows of all time go on with no others."""
+    if getattr(query.query, "takes_nulls", False):
+        newest: int | None = batch.column("time")[-1].as_py()
+        return newest
+    unranked = np.zeros(batch.num_rows, np.bool_)
+    for name in query.numbers:
+        column, null = query.staged(batch.column(name), name)
+        unranked |= np.isnan(column) if null is None else np.isnan(column) | null
+    ranked = np.flatnonzero(~unranked)
+    return batch.column("time")[int(ranked[-1])].as_py() if len(ranked) else None
 
 
 def _on_spark(source: FileSource, query: FileQuery, master: str | None) -> Leaderboard:

@@ -1,7 +1,7 @@
 """Panes as blocks: rows of each task, by pane, as the points of each shard and the few that matter.
 
 A block holds, for every shard, the coordinates of its share of the points as bytes, and for all
-shards the rows that fewer than k rows of the block's pane dominate: nobody else can be an answer.
+shards the rows that can be answers as far as the block's pane tells: few others dominate them.
 Rows of different panes never prune each other here, since a window may hold the older one alone.
 """
 
@@ -52,6 +52,7 @@ class PointBlockWriter:
     shards: int
     split: bool
     names: tuple[str, ...]
+    dense: bool = False
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a task's rows."""
@@ -64,7 +65,7 @@ class PointBlockWriter:
         """
         import pyarrow as pa
 
-        from skyband.dominating.panes import undominated
+        from skyband.dominating.panes import possible_answers
 
         label, position = rows[LABEL].to_numpy(), rows[POSITION].to_numpy()
         lives_longer = rows[LONGER].to_numpy() if self.split else np.zeros(len(label), np.bool_)
@@ -82,7 +83,7 @@ class PointBlockWriter:
             cuts = np.searchsorted(shard[block], np.arange(self.shards + 1))
             inside = points[block]
             shares += [inside[a:b].tobytes() for a, b in pairwise(cuts)]
-            alive = undominated(inside[: cuts[-1]], self.k)
+            alive = possible_answers(inside[: cuts[-1]], self.k, self.dense)
             survivors.append(block[: cuts[-1]][alive])
         newest = np.maximum.reduceat(position[order], starts)
         table = rows.select(list(self.names)).take(np.concatenate(survivors)).combine_chunks()
@@ -120,7 +121,7 @@ def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
     # equal positions and ties: any order will do
     names = [POSITION, *base.tie_names, *plan.coordinate_names, *base.column_names]
     writer = PointBlockWriter(
-        plan.query.k, len(plan.points), plan.shards, bool(lives_longer), tuple(names)
+        plan.query.k, len(plan.points), plan.shards, bool(lives_longer), tuple(names), plan.dense
     )
     needed = rows.select(LABEL, *lives_longer, SCORE, *names)
     row = StructType([StructField(name, needed.schema[name].dataType) for name in names])

@@ -68,7 +68,7 @@ class PointsSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without the key."""
-        return answer_fields(self.types, self.changes)
+        return answer_fields(self.types, self.changes, shared=self.query.shares_ranks)
 
     def pane(self, values: tuple[Any, ...]) -> PanePoints:
         """A pane of its label, number, positions, coordinates, carried columns."""
@@ -128,7 +128,8 @@ class PointsState(KeyState):
         for pane in sorted(panes, key=lambda pane: pane.number):
             self._push(pane)
         self.closed, self.ended = progress
-        return answer_rows(self._answers(), lambda: len(self.engine.ids), self.spec.changes)
+        shared = self.spec.query.shares_ranks
+        return answer_rows(self._answers(), lambda: len(self.engine.ids), self.spec.changes, shared)
 
     def _push(self, pane: PanePoints) -> None:
         if not pane.position:

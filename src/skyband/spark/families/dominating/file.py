@@ -39,7 +39,14 @@ class DominatingFile(FileRanking):
         directions = [way for _, way in self.query.dimensions]
         dimensions = list(zip(self.numbers, directions, strict=True))
         return top_k_dominating(
-            rows, k=self.query.k, dimensions=dimensions, id="row", keep="row", **window
+            rows,
+            k=self.query.k,
+            dimensions=dimensions,
+            id="row",
+            keep="row",
+            ties=self.query.ties,
+            rank_by=self.query.rank_by,
+            **window,
         )
 
     @override

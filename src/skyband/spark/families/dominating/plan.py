@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from skyband.dominating import ALGORITHMS, EXACT
+from skyband.dominating.planner import plan, require_order
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
 from skyband.spark.columns import (
@@ -32,7 +33,7 @@ from skyband.spark.explain import Lines, pane_lines, panes_of, row_bytes
 from skyband.spark.families.dominating import blocks, shard_counts
 from skyband.spark.families.dominating.by_key import PointsSpec
 from skyband.spark.families.dominating.shard_counts import ShardCountsSpec
-from skyband.spark.jobs.queries import JobQuery, RowFields, SafeText, WindowQuery
+from skyband.spark.jobs.queries import JobQuery, OrderFields, RowFields, SafeText, WindowQuery
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import (
     all_rows,
@@ -60,6 +61,8 @@ class DominatingOptions(WindowOptions):
     id: Names | None = None
     keep: Names | None = None
     shards: int | None = None
+    ties: str = "newest"
+    rank_by: str = "row_number"
 
     def query(self) -> TopKDominating:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
@@ -70,7 +73,10 @@ class DominatingOptions(WindowOptions):
             window,
             self.emit,  # type: ignore[arg-type]
             open_windows=self.open_windows,  # type: ignore[arg-type]
+            ties=self.ties,  # type: ignore[arg-type]
+            rank_by=self.rank_by,  # type: ignore[arg-type]
         )
+        require_order(query, self.algorithm)
         self.check()
         self.check_window(window)
         if self.algorithm not in ("auto", *EXACT):
@@ -166,11 +172,18 @@ class DominatingPlan(WindowPlan):
             self.shards,
             self.base.types,
             self.first_full_window,
+            self.dense,
         )
+
+    @property
+    def dense(self) -> bool:
+        """Whether ranks count different scores."""
+        return self.rank_by == "dense_rank"
 
     def merge(self, answers: DataFrame) -> DataFrame:
         """Sum the counts of all shards, and rank."""
-        return shard_counts.summed(answers, self.query.k, self.base.types)
+        order = (self.oldest_first, self.rank_by)
+        return shard_counts.summed(answers, self.query.k, self.base.types, *order)
 
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on."""
@@ -182,20 +195,35 @@ class DominatingPlan(WindowPlan):
         return [*pane_lines(self), *self._path_lines(f"{8 * len(self.points):,} bytes each")]
 
     def _path_lines(self, point: str) -> Lines:
-        metrics, k = self.explain_metrics(), self.query.k
+        metrics = self.explain_metrics()
         return [
             ("path", f"{self.shards} shards: each holds its share of the points, and counts in "
                      "parallel"),
             ("algorithm", "pane counts: what a point dominates adds up, over panes and shards"),
             ("", "a slide costs the pane that comes and the one that goes, not the window"),
-            ("before the shuffle", f"rows that {k:,} rows of their pane dominate are no "
-                                   "candidates"),
-            ("candidates", f"rows with fewer than {k:,} dominators that live as long; in all "
-                           "shards"),
-            ("", f"{metrics['bytes_per_candidate']:,} bytes each, counted once nobody hides them"),
+            *self._candidate_lines(),
+            ("", f"{metrics['bytes_per_candidate']:,} bytes each, {self._counted_when()}"),
             ("state", f"every point of the window, {point}, in one of the shards"),
             ("ranking", "one task sums a number per candidate and shard; it sees no points"),
         ]  # fmt: skip
+
+    def _candidate_lines(self) -> Lines:
+        k = f"{self.query.k:,}"
+        if self.dense:
+            return [
+                ("before the shuffle", f"rows below {k} rows of their pane, each of which "
+                                       "dominates the next,"),
+                ("", "are no candidates: such rows differ in scores"),
+                ("candidates", f"rows below fewer than {k} such rows that live as long; in all "
+                               "shards"),
+            ]  # fmt: skip
+        return [
+            ("before the shuffle", f"rows that {k} rows of their pane dominate are no candidates"),
+            ("candidates", f"rows with fewer than {k} dominators that live as long; in all shards"),
+        ]
+
+    def _counted_when(self) -> str:
+        return "all of them counted" if self.dense else "counted once nobody hides them"
 
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan; how many points a window holds, only the stream knows."""
@@ -241,6 +269,8 @@ class DominatingByKeyPlan(DominatingPlan):
             [(name, "min") for name in self.coordinate_names],
             replace(window, unit="tick"),
             "all" if self.updates else self.query.emit,
+            ties=self.query.ties,
+            rank_by=self.query.rank_by,
         )
         keys = tuple(self.base.key_names)
         return PointsSpec(keys, self.base.axis, self.grid, query, self.algorithm, self.base.types)
@@ -264,17 +294,24 @@ class DominatingByKeyPlan(DominatingPlan):
         """Leave each key its ranking."""
         return answers
 
+    @property
+    def _engine(self) -> str:
+        """The algorithm of the local engine, in words."""
+        if self.oldest_first or self.query.shares_ranks:
+            return str(plan(self.query))
+        return f"{self.algorithm}: one of the local engine's"
+
     def _path_lines(self, point: str) -> Lines:
         keys, each = in_words([key.name for key in self.base.keys]), self.base.each
         whose = f"keys: all rows of each {keys}" if keys else "one task: all rows"
         return [
             ("path", f"{whose} go to the local engine, pane by pane"),
-            ("algorithm", f"{self.algorithm}: one of the local engine's"),
+            ("algorithm", self._engine),
             ("state", f"every point of the window, {point}, and its columns,{each}"),
         ]
 
 
-class DominatingQuery(WindowQuery, RowFields):
+class DominatingQuery(WindowQuery, RowFields, OrderFields):
     """What :func:`skyband.spark.top_k_dominating` is asked, in a job file."""
 
     score_field: ClassVar[str] = "query.dominating"

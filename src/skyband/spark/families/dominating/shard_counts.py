@@ -27,7 +27,8 @@ from pyspark.sql.types import (
 )
 
 from skyband.engine import snapshot
-from skyband.order import Floats, Ints
+from skyband.order import Floats, Ints, shared_ranks
+from skyband.query import RankBy
 from skyband.spark.axis import EVERYTHING, FOREVER, WatermarkProgress
 from skyband.spark.state.batch import Piece, handed_over, python_rows, rows_of
 from skyband.spark.state.cache import EngineCache
@@ -78,6 +79,7 @@ class ShardCountsSpec(StateSpec):
     shards: int
     types: tuple[DataType, ...]
     first_full_window: int
+    dense: bool = False  # whether ranks count different scores
 
     @property
     def pane_store(self) -> tuple[str, str] | None:
@@ -253,7 +255,8 @@ class ShardCounts(KeyState):
     def _begin(self) -> None:
         from skyband.dominating.panes import PaneCounts
 
-        self.counts = PaneCounts(self.spec.k, self.spec.width, self.spec.grid, self.panes)
+        spec = self.spec
+        self.counts = PaneCounts(spec.k, spec.width, spec.grid, self.panes, dense=spec.dense)
 
     def run(
         self, panes: list[ShardCountsPane], progress: WatermarkProgress
@@ -348,32 +351,41 @@ class ShardCounts(KeyState):
         }
 
 
-def summed(counted: DataFrame, k: int, types: tuple[DataType, ...]) -> DataFrame:
+def summed(
+    counted: DataFrame, k: int, types: tuple[DataType, ...], oldest_first: bool, rank_by: RankBy
+) -> DataFrame:
     """Rank each window by the sums of its counts, in the layout of ``answer_fields``.
 
     One task gets what shards counted, a few numbers per candidate, and no points.
     """
-    schema = StructType(list(answer_fields(types, False)))
+    schema = StructType(list(answer_fields(types, False, shared=rank_by != "row_number")))
     together = counted.drop("key_0").repartition(1)  # without the shard
     if not counted.isStreaming:
         together = together.sortWithinPartitions("window")
-    return together.mapInArrow(partial(_summed, k, schema, counted.isStreaming), schema)
+    order = (oldest_first, rank_by)
+    return together.mapInArrow(partial(_summed, k, order, schema, counted.isStreaming), schema)
 
 
 def _summed(
-    k: int, schema: StructType, streams: bool, batches: Iterator[pa.RecordBatch]
+    k: int,
+    order: tuple[bool, RankBy],
+    schema: StructType,
+    streams: bool,
+    batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     rows = python_rows(batches)
     if streams:  # a stream cannot be sorted by Spark, and a micro-batch of it is not long
         rows = iter(sorted(rows, key=lambda row: row[0]))
-    return handed_over(CountSums(k).answers(rows), schema, lambda row: len(row[2]))
+    return handed_over(CountSums(k, *order).answers(rows), schema, lambda row: len(row[2]))
 
 
 class CountSums:
     """Adds up the counts of shards, window after window, and knows the candidates' columns."""
 
-    def __init__(self, k: int) -> None:
+    def __init__(self, k: int, oldest_first: bool = False, rank_by: RankBy = "row_number") -> None:
         self._k = k
+        self._oldest_first = oldest_first
+        self._rank_by = rank_by
         self._columns: dict[int, tuple[Any, ...]] = {}  # by slot
 
     def answers(self, rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
@@ -386,7 +398,7 @@ class CountSums:
             yield (window, candidates if is_last else None, *ranking)
 
     def _answer(self, window: int, rows: Iterator[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """The k best: more points dominated, then the newer."""
+        """The k best: more points dominated, then the newer or the older; ranks if shared."""
         parts: list[Ints] = []
         slots = candidates = None
         for _, left, counts, counted, new, *columns in rows:
@@ -396,10 +408,20 @@ class CountSums:
                 self._remember(slots, np.frombuffer(new, np.int64).tolist(), columns)
         assert slots is not None, "the first shard tells which candidates were counted"
         total = np.sum(parts, axis=0)
-        best = np.lexsort((-slots, -total))[: self._k]
+        best, ranks = self._ranked(total, slots)
         ranked = [self._columns[slot] for slot in slots[best].tolist()]
         columns = [list(column) for column in zip(*ranked, strict=True)]
-        return (window, candidates, total[best].astype(np.float64).tolist(), *columns)
+        return (window, candidates, total[best].astype(np.float64).tolist(), *ranks, *columns)
+
+    def _ranked(self, total: Ints, slots: Ints) -> tuple[Ints, list[list[int]]]:
+        """The places of candidates that rank, the best first, and their ranks if they share any."""
+        order = np.lexsort((slots if self._oldest_first else -slots, -total))
+        if self._rank_by == "row_number":
+            return order[: self._k], []
+        ends = np.array([0, len(order)])
+        ranks = shared_ranks(total[order], ends, self._rank_by == "dense_rank")
+        size = int(np.searchsorted(ranks, self._k, side="right"))
+        return order[:size], [ranks[:size].tolist()]
 
     def _remember(self, slots: Ints, new: list[int], columns: list[Any]) -> None:
         """Keep the columns of new candidates, and let go of those that are gone."""

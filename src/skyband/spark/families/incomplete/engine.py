@@ -35,6 +35,11 @@ class IncompleteEngine:
         """Whether changes are reported, not whole rankings."""
         return self.query.emit == "changes"
 
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether objects of equal score share a rank."""
+        return self.query.shares_ranks
+
     def new(self) -> IncompleteMonitor:
         """A monitor that has seen nothing."""
         from skyband.incomplete.monitor import IncompleteMonitor

@@ -60,6 +60,8 @@ class IncompleteFile(FileRanking):
             repeats=self.query.repeats,
             algorithm=self.algorithm,
             options=self.options,
+            ties=self.query.ties,
+            rank_by=self.query.rank_by,
             **window,
         )
 

@@ -34,7 +34,7 @@ from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.families.incomplete.engine import IncompleteEngine
 from skyband.spark.families.incomplete.union_streams import NAME, VALUE, union_streams
 from skyband.spark.jobs.failures import Cause
-from skyband.spark.jobs.queries import JobQuery, Part, SafeText, WindowQuery
+from skyband.spark.jobs.queries import JobQuery, OrderFields, Part, SafeText, WindowQuery
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import settled
@@ -42,7 +42,14 @@ from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
 from skyband.spark.scores import Score, score_column
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shard import ShardSpec, synthetic_times
-from skyband.spark.state.shards import merged, shard_blocks, shard_groups, shard_panes, spread
+from skyband.spark.state.shards import (
+    Order,
+    merged,
+    shard_blocks,
+    shard_groups,
+    shard_panes,
+    spread,
+)
 from skyband.windows import AllTimeWindow
 
 STREAM = "_sky_stream"
@@ -66,6 +73,8 @@ class IncompleteOptions(WindowOptions):
     repeats: Any = "max"
     options: Mapping[str, Any] | None = None
     shards: int | None = None
+    ties: str = "newest"
+    rank_by: str = "row_number"
 
     value_text: str | None = None  # as it was written, if streams were united
 
@@ -100,6 +109,8 @@ class IncompleteOptions(WindowOptions):
             self.repeats,
             self.emit,  # type: ignore[arg-type]
             open_windows=self.open_windows,  # type: ignore[arg-type]
+            ties=self.ties,  # type: ignore[arg-type]
+            rank_by=self.rank_by,  # type: ignore[arg-type]
         )
         check_shards(self.shards)
         self.refuse_shards_of_all_time(self.shards)
@@ -206,7 +217,13 @@ class IncompletePlan(WindowPlan):
     def merge(self, answers: DataFrame) -> DataFrame:
         """Take the best of all shards."""
         return merged(
-            answers, self.base, self.shards, self.query.k, self.base.types, changes=self.changes
+            answers,
+            self.base,
+            self.shards,
+            self.query.k,
+            self.base.types,
+            changes=self.changes,
+            order=Order(self.oldest_first, self.rank_by),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -312,7 +329,7 @@ class Incomplete(Part):
     )
 
 
-class IncompleteQuery(WindowQuery):
+class IncompleteQuery(WindowQuery, OrderFields):
     """What :func:`skyband.spark.top_k_incomplete` is asked, in a job file."""
 
     score_field: ClassVar[str] = "query.incomplete.value"

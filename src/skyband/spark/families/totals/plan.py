@@ -74,7 +74,7 @@ from skyband.spark.scores import Score, as_double, evaluated
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import BLOCK, CLOSES, NEWEST, WATERMARK
 from skyband.spark.state.shards import Order, merged, shard_groups, spread
-from skyband.spark.state.updates import PaneBlocks
+from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks
 from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import ENDS, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
@@ -152,7 +152,7 @@ class TotalsOptions(WindowOptions):
 
     def _check_also(self) -> None:
         """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
-        reserved = (*RESERVED, "final", "revision")
+        reserved = (*RESERVED, *UPDATE_COLUMNS)
         if self.also is not None and not isinstance(self.also, Mapping):
             raise QueryError(f"also is {self.also!r}", "aggregates by name", ALSO)
         for name, text in (self.also or {}).items():

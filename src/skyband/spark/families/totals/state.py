@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from skyband.engine.results import Ranked
 
-PaneBlocks = tuple[int, list[bytes]]
+PaneSums = tuple[int, list[bytes]]
+"""The number of a pane, and the blocks of sums that it is made of."""
 
 _DIGEST = 16  # bytes
 _FEW_KEYS = 1024  # that are not worth a search
@@ -329,12 +330,12 @@ class TotalsSpec(StateSpec):
         types = (*self.sums.types, *self.carried)
         return (*types, LongType()) if self.merged else types
 
-    def pane(self, values: tuple[Any, ...]) -> PaneBlocks:
+    def pane(self, values: tuple[Any, ...]) -> PaneSums:
         """Blocks of a pane: its number, their bytes."""
         number, blocks = values
         return number, [bytes(block) for block in blocks]
 
-    def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneBlocks:
+    def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneSums:
         """Partial sums of a pane."""
         return number, rows
 
@@ -406,9 +407,7 @@ class TotalsState(KeyState):
     stored: list[int]
     before: LastRanking
 
-    def run(
-        self, panes: list[PaneBlocks], progress: WatermarkProgress
-    ) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[PaneSums], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
         answers = self._answers(panes, progress)
         yield from self.spec.rows(answers, self.shard, self.before, progress.closed)
@@ -416,7 +415,7 @@ class TotalsState(KeyState):
             if number not in self.shard.alive:
                 del self.store[number]
 
-    def _answers(self, panes: list[PaneBlocks], progress: WatermarkProgress) -> Iterator[Answer]:
+    def _answers(self, panes: list[PaneSums], progress: WatermarkProgress) -> Iterator[Answer]:
         shard = self.shard
         new: dict[int, bytes] = {}
         shard.require_few_windows(sorted({number for number, _ in panes}), progress)
@@ -511,7 +510,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def _by_pane(panes: Any) -> Iterator[PaneBlocks]:
+def _by_pane(panes: Any) -> Iterator[PaneSums]:
     """The blocks of each pane, of panes in ascending order."""
     for number, same in groupby(panes, key=lambda pane: pane[0]):
         yield number, [block for _, blocks in same for block in blocks]
