@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skyband import TopKTotals, Total, TotalsMonitor, all_time, cumulative, last
 from skyband.engine.adapter import Adapter
+from skyband.engine.snapshot import dump, load
 from skyband.errors import QueryError, SnapshotError
 from skyband.partitioned import Partitioned
 from skyband.totals.query import BYS, ENDS
@@ -154,6 +155,30 @@ def best_by_sorting(keys, values, size, slide, k, ties, rank_by):
     return windows
 
 
+@pytest.mark.parametrize("by", ["sum", "max"])
+@pytest.mark.parametrize(("ties", "rank_by"), ORDERS)
+@pytest.mark.parametrize("most", [1, 3, 60])
+def test_enough_keys_for_a_threshold(by, ties, rank_by, most):
+    """Most keys stand below a threshold, which parts equal totals only where they share no rank."""
+    chance = random.Random(most)
+    keys = [chance.randrange(200) + at // 10 for at in range(1_500)]
+    worst = float("-inf") if by == "max" else 0.0
+    values = [chance.choice([worst, float(chance.randint(0, most))]) for _ in keys]
+    order = {"ties": ties, "rank_by": rank_by}
+    query = TopKTotals(3, by, last(count=500, slide=50), **order)
+    windows = counted(query, keys, values, range(0, 1_500, 50))
+    check(windows, count_totals(keys, values, 500, 50, by, 3, **order), rank_by)
+
+
+@pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
+def test_totals_that_are_infinite_below_zero(ties, rank_by):
+    order = {"ties": ties, "rank_by": rank_by}
+    keys, values = [*range(40)] * 2, [float("-inf")] * 80
+    query = TopKTotals(3, "max", last(count=60, slide=10), **order)
+    windows = counted(query, keys, values, range(0, 80, 10))
+    check(windows, count_totals(keys, values, 60, 10, "max", 3, **order), rank_by)
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
 @pytest.mark.parametrize("most", [2, 9, 1000])
@@ -291,3 +316,35 @@ def test_queries_in_words_and_those_that_make_no_sense():
     for other, message in (({"ties": "oldest"}, "ties"), ({"rank_by": "rank"}, "rank_by")):
         with pytest.raises(SnapshotError, match=message):
             TotalsMonitor.restore(snapshot, TopKTotals(**shape, **other))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_snapshots_of_before_there_was_an_order_go_on(timed):
+    """They say nothing of ties and ranks, neither in the query nor in the state."""
+    chance = random.Random(5)
+    keys, values = tied_rows(chance, 200)
+    times = {"times": np.arange(200)} if timed else {}
+    query = TopKTotals(3, "sum", last(**{"time" if timed else "count": 40}, slide=10))
+
+    def push(monitor, low, high):
+        when = {name: column[low:high] for name, column in times.items()}
+        until = {"watermark": high} if timed else {}
+        return list(monitor.push(keys[low:high], values[low:high], **when, **until))
+
+    monitor = TotalsMonitor(query)
+    windows = push(monitor, 0, 90)
+    header, arrays = load(monitor.snapshot())
+    del header["query"]["ties"], header["query"]["rank_by"]
+    names = {"turn", "rank_by", "written", "unwritten"}
+    arrays = {n: a for n, a in arrays.items() if n.rsplit("now.", 1)[-1] not in names}
+    # the lowest sequence number of a threshold was -1
+    assert "algorithm_state.now.threshold_seq" in arrays
+    lowest = arrays["algorithm_state.now.threshold_seq"]
+    np.maximum(lowest, -1, out=lowest)
+    monitor = TotalsMonitor.restore(dump(header, arrays), query)
+    windows += push(monitor, 90, 200)
+    wanted = count_totals(keys, values, 40, 10, "sum", 3)
+    if timed:
+        wanted = time_totals(keys, values, range(200), 40, 10, "sum", 3)
+        windows += monitor.finish()
+    same(answers(windows), wanted)
