@@ -50,8 +50,8 @@ test: setup lint kernels classes ## everything: lint, the suite compiled, the ke
 		tests/test_dominating_paper.py tests/test_pane_counts.py tests/test_incomplete.py \
 		tests/test_incomplete_paper.py tests/test_incomplete_sketch.py \
 		tests/test_incomplete_approximate.py tests/test_totals.py tests/test_totals_exact.py \
-		tests/test_totals_also.py tests/test_rank_by.py tests/test_dominating_ranks.py \
-		tests/test_incomplete_ranks.py
+		tests/test_totals_also.py tests/test_totals_order.py tests/test_rank_by.py \
+		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py
 
 bench: setup ## the benchmarks, quick: published figures beside ours
 	$(BIN)/skyband bench spark --quick

@@ -2,7 +2,8 @@
 
 Rows are (key, value, position): the position is the arrival number or the time. Values that are
 NULL (None) or NaN are left out; in count windows they still count as rows. But for "first" and
-"last" they are rows like others: a key whose first (last) value is NULL is not ranked.
+"last" they are rows like others: a key whose first (last) value is NULL is not ranked. ``order`` is
+what :func:`tests.oracle.best` takes: ``ties``, by the newest row of each key, and ``rank_by``.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ def end_value(by, rows):
     )
 
 
-def best_ends(rows, by, k):
+def best_ends(rows, by, k, **order):
     """:func:`best_keys` by first or last values."""
     rows_by_key = defaultdict(list)
     for key, value, position in rows:
         rows_by_key[key].append((position, value))
     totals = {key: end_value(by, pairs) for key, pairs in rows_by_key.items()}
     newest = {key: max(position for position, _ in pairs) for key, pairs in rows_by_key.items()}
-    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k)
+    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k, **order)
 
 
-def best_keys(rows, by, k):
+def best_keys(rows, by, k, **order):
     """The k best (total, key) of (key, value, position) triples."""
     if by in ("first", "last"):
-        return best_ends(rows, by, k)
+        return best_ends(rows, by, k, **order)
     values_by_key = defaultdict(list)
     newest = {}
     for key, value, position in rows:
@@ -76,14 +77,14 @@ def best_keys(rows, by, k):
             values_by_key[key].append(value)
             newest[key] = max(newest.get(key, position), position)
     totals = {key: total(by, values) for key, values in values_by_key.items()}
-    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k)
+    return best([(t, newest[key], key) for key, t in totals.items() if t is not None], k, **order)
 
 
-def count_totals(keys, values, n, s, by, k, full=False):
+def count_totals(keys, values, n, s, by, k, full=False, **order):
     """Every window over a sequence of rows, answered after every s arrivals."""
     rows = list(zip(keys, values, range(len(keys)), strict=True))
     return [
-        Answer(max(0, end - n), end, best_keys(rows[max(0, end - n) : end], by, k))
+        Answer(max(0, end - n), end, best_keys(rows[max(0, end - n) : end], by, k, **order))
         for end in range(s, len(rows) + 1, s)
         if end >= n or not full
     ]
@@ -94,32 +95,32 @@ def shown(values, by):
     return [0.0] * len(values) if by in ("first", "last") else values
 
 
-def time_totals(keys, values, times, size, slide, by, k, offset=0):
+def time_totals(keys, values, times, size, slide, by, k, offset=0, **order):
     """Every window that holds a row."""
     windows = time_windows(shown(values, by), times, size, slide, 1, offset)
-    return totals_in(windows, keys, values, times, by, k)
+    return totals_in(windows, keys, values, times, by, k, **order)
 
 
-def cumulative_totals(keys, values, times, period, every, by, k, offset=0):
+def cumulative_totals(keys, values, times, period, every, by, k, offset=0, **order):
     """What each period has held so far, at every step from its first row to its end."""
     windows = cumulative_windows(shown(values, by), times, period, every, 1, offset)
-    return totals_in(windows, keys, values, times, by, k)
+    return totals_in(windows, keys, values, times, by, k, **order)
 
 
-def all_time_totals(keys, values, times, every, by, k):
+def all_time_totals(keys, values, times, every, by, k, **order):
     """All rows before an end, at every step from the first row to the last."""
     windows = all_time_windows(shown(values, by), times, every, 1)
-    return totals_in(windows, keys, values, times, by, k)
+    return totals_in(windows, keys, values, times, by, k, **order)
 
 
-def totals_in(windows, keys, values, times, by, k):
+def totals_in(windows, keys, values, times, by, k, **order):
     """The best keys of each of these windows."""
     rows = list(zip(keys, values, times, strict=True))
     return [
         Answer(
             window.start,
             window.end,
-            best_keys([row for row in rows if window.start <= row[2] < window.end], by, k),
+            best_keys([row for row in rows if window.start <= row[2] < window.end], by, k, **order),
         )
         for window in windows
     ]

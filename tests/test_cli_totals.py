@@ -8,8 +8,9 @@ import pytest
 
 from skyband.totals.query import ENDS
 from tests.command_line import Runner, by_key
-from tests.oracle import changes
+from tests.oracle import changes, numbered
 from tests.oracle_totals import count_totals, time_totals
+from tests.test_totals_order import NEW_ORDERS
 
 LOG = [  # ts, site, client, bytes; a blank is NULL
     (1, "x", "ann", 10),
@@ -72,7 +73,9 @@ def expected(by, *window, keys=None, **options):
     lines = []
     for key, rows in by_key(keys, len(LOG)):
         for a in windows(rows, by, *window, **options):
-            lines += [(a.end, key, rank, a.start, *row) for rank, row in enumerate(a.rows, 1)]
+            ranks = numbered(a.rows, options.get("rank_by", "row_number"))
+            ranked = zip(ranks, a.rows, strict=True)
+            lines += [(a.end, key, rank, a.start, *row) for rank, row in ranked]
     return [
         (start, end, rank, total, client)
         for end, _, rank, start, total, client in sorted(lines, key=lambda line: line[:3])
@@ -118,6 +121,33 @@ def test_rows_are_counted_whatever_they_hold(run, log):
     ones = [1.0 if site else None for site in SITES]
     assert printed(named) == expected("count", 6, 2, 3, values=ones)
     assert named.err == "skyband: not ranked: 1 with a NULL value\n"
+
+
+@pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
+def test_equal_totals_are_ordered_as_asked(run, log, ties, rank_by):
+    order = {"ties": ties, "rank_by": rank_by}
+    asked = ["--ties", ties, "--rank-by", rank_by, "--by", "count(*)", "--k", 2]
+    ones = [1.0] * len(LOG)
+    totals = ["totals", log, *ON, *asked, "--format"]
+    ran = run(*totals, "csv", "--last", 6, "--slide", 2)
+    assert printed(ran) == expected("count", 6, 2, 2, values=ones, **order)
+    timed = ["--time", "ts", "--window", 10, "--slide", 4]
+    ran = run(*totals, "csv", *timed, "--partition-by", "site")
+    kept = {"values": ones, "keys": SITES, "timed": True}
+    assert printed(ran) == expected("count", 10, 4, 2, **kept, **order)
+    records = json.loads(run(*totals, "json", *timed, "--emit", "changes").out)
+    wanted = changes(
+        windows(range(len(LOG)), "count", 10, 4, 2, values=ones, timed=True, **order),
+        4,
+        1 << 60,
+        rank_by,
+    )
+    assert sorted(
+        (row["window_end"], row["client"] or "", row["rank"] or 0, row["previous_rank"] or 0)
+        for row in records
+    ) == sorted((end, client, *ranks) for end, report in wanted for client, ranks in report.items())
+    explained = run("explain", log, *ON, *asked, *timed).out
+    assert ("ranked by" in explained) == (rank_by != "row_number")
 
 
 def test_totals_of_expressions(run, log):

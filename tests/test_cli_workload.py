@@ -83,6 +83,43 @@ def test_changes_are_those_of_top(run, files, algorithm):
     assert of_query(ran.out, "long, one") == alone.out.splitlines()[1:]
 
 
+def test_other_orders_and_windows_are_those_of_top(run, files):
+    """The file says for each query what options say for one."""
+    (files / "kinds.csv").write_text(
+        "name,k,window,slide,cumulative,all_time,every,ties,rank_by\n"
+        "old,2,8 seconds,3 seconds,,,,oldest,\n"
+        "day,3,,,20 seconds,,5 seconds,,dense_rank\n"
+        "ever,1,,,,yes,10 seconds,oldest,rank\n"
+    )
+    options = ["--by", "round(price)", "--time", "ts", "--format", "csv"]
+    ran = run("workload", files / "trades.parquet", "--queries", files / "kinds.csv", *options)
+    assert ran.code == 0
+    for name, *alone in [
+        ("old", "--k", 2, "--window", "8 seconds", "--slide", "3 seconds", "--ties", "oldest"),
+        ("day", "--k", 3, "--cumulative", "20 seconds", "--every", "5 seconds",
+         "--rank-by", "dense_rank"),
+        ("ever", "--k", 1, "--all-time", "--every", "10 seconds", "--ties", "oldest",
+         "--rank-by", "rank"),
+    ]:  # fmt: skip
+        top = run("top", files / "trades.parquet", *alone, *options)
+        assert of_query(ran.out, name) == top.out.splitlines()[1:]
+    failed = run.fails(
+        "workload", files / "trades.parquet", "--queries", files / "kinds.csv", *options,
+        "--algorithm", "mtopmerge",
+    )  # fmt: skip
+    assert "algorithm is 'mtopmerge' with a query for the top 2" in failed
+    explained = run(
+        "explain", files / "trades.parquet", "--queries", files / "kinds.csv", *options[:4]
+    )
+    text = " ".join(explained.out.split())
+    assert "each 20 seconds so far, all time, steps of 5 seconds to 10 seconds" in text
+    assert "in ways that cannot be shared" in text
+    assert "and all rows of windows where rows of equal score share a rank" in text
+    assert "--ties with --queries" in run.fails(
+        "explain", "--queries", files / "kinds.csv", "--time", "ts", "--ties", "oldest"
+    )
+
+
 def test_the_table_shows_the_last_window_of_each_query(run, files, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("LINES", "60")

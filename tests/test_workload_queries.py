@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from skyband import QueryError, TopK, Workload, WorkloadMonitor, last
+from skyband import QueryError, TopK, Workload, WorkloadMonitor, all_time, cumulative, last
 from skyband.workload.estimates import estimate
 
 CSV = """name,k,window,slide,offset
@@ -49,7 +49,59 @@ def test_counts_scores_and_full_windows(tmp_path):
     assert str(one) == "1 query: windows of 9 ticks, slides of 9 ticks, k of 2"
 
 
+def test_orders_and_kinds_of_windows(tmp_path):
+    """A file says them as a job and the command line do."""
+    (tmp_path / "q.csv").write_text(
+        "name,k,window,slide,offset,cumulative,all_time,every,ties,rank_by\n"
+        "old,3,1 hour,5 minutes,,,,,oldest,rank\n"
+        "day,3,,,6 hours,1 day,no,1 hour,,dense_rank\n"
+        "ever,3,,,,,true,1 hour,,\n"
+    )
+    (tmp_path / "q.yaml").write_text("""
+- {name: old, k: 3, window: 1 hour, slide: 5 minutes, ties: oldest, rank_by: rank}
+- {name: day, k: 3, cumulative: 1 day, every: 1 hour, offset: 6 hours, rank_by: dense_rank}
+- {name: ever, k: 3, window: {all_time: true, every: 1 hour}}
+""")
+    workload = Workload.from_csv(tmp_path / "q.csv")
+    assert workload == Workload.from_yaml(tmp_path / "q.yaml")
+    assert workload.queries == {
+        "old": TopK(3, last(time="1 hour", slide="5 minutes"), ties="oldest", rank_by="rank"),
+        "day": TopK(3, cumulative("1 day", every="1 hour", offset="6 hours"), rank_by="dense_rank"),
+        "ever": TopK(3, all_time(every="1 hour")),
+    }
+    assert str(workload) == (
+        "3 queries: windows of 1 hour, slides of 5 minutes, each 1 day so far, all time, "
+        "steps of 1 hour, k of 3, of equal scores each ranks in its own way"
+    )
+    (tmp_path / "ticks.csv").write_text("name,k,cumulative,every,ties\na,1,60,5,oldest\n")
+    ticks = Workload.from_csv(tmp_path / "ticks.csv", ticks=True)
+    assert ticks.queries["a"] == TopK(1, cumulative(60, every=5), ties="oldest")
+    assert str(ticks) == (
+        "1 query: each 60 ticks so far, steps of 5 ticks, k of 1, of equal scores the oldest first"
+    )
+
+
+def test_estimates_of_queries_that_share_nothing():
+    workload = Workload(
+        {
+            "ever": TopK(3, all_time(every=10)),
+            "day": TopK(4, cumulative(100, every=10)),
+            "usual": TopK(2, last(time=40, slide=10)),
+        }
+    )
+    guess = estimate(workload, 0.1)
+    assert (guess.windows, guess.largest_k) == (6, 4)
+    assert guess.shared == guess.independent == 3 + 4 + 4
+
+
 WRONG = {
+    "name,k,window,ties\na,1,5,first\n": "query 'a': ties is 'first'",
+    "name,k,window,rank_by\na,1,5,dense\n": "query 'a': rank_by is 'dense'",
+    "name,k,cumulative\na,1,1 day\n": "query 'a': window is {cumulative: 1 day}",
+    "name,k,all_time,every\na,1,no,1 day\n": "query 1 has no window",
+    "name,k,window,every\na,1,5,9\n": "query 'a': window is {window: 5, every: 9}",
+    "name,k,cumulative,slide,every\na,1,1 day,1 hour,1 hour\n": "slide: 1 hour",
+    "name,k,cumulative,every\na,1,60,5\nb,1,1 day,1 hour\n": "'a' has windows of ticks, 'b' of",
     "name,k\na,1\n": "has the columns name, k; expected name,k,window,slide",
     "": "has the columns none",
     "name,k,window\na,1,5\na,1,5\n": "query 2 is called 'a', as one before",

@@ -8,7 +8,6 @@ our count and by Spark's: they must not grow with the stream.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +18,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
+from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.stream import SLIDE
 from skyband.windows import Window, all_time, cumulative
 
@@ -46,14 +46,8 @@ class State:
 
     def collect(self) -> list[Record]:
         """A record per kind of window and micro-batch."""
-        from skyband.spark import session
-
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
-            spark = session(app="skyband bench", settings={"spark.sql.warehouse.dir": name})
-            try:
-                return self.measure(spark, Path(name))
-            finally:
-                spark.stop()
+        with session_and_folder() as (spark, home):
+            return self.measure(spark, home)
 
     def measure(self, spark: Any, home: Path) -> list[Record]:
         """The same on a session that is there, in a folder that may be filled."""

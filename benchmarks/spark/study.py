@@ -8,7 +8,6 @@ rows its answers, Skyband's and the oracle's are compared.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
+from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.stream import SLIDE
 
 STYLES = {"floor": ("#555555", "s"), "native": ("#D55E00", "D"), "skyband": ("#0072B2", "o")}
@@ -47,17 +47,10 @@ class Sliding:
 
     def collect(self) -> list[Record]:
         """A record per system, window / slide and k."""
-        from skyband.spark import session
-
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
-            home = Path(name)
+        with session_and_folder() as (spark, home):
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
-            spark = session(app="skyband bench", settings={"spark.sql.warehouse.dir": name})
-            try:
-                return self._measure(spark, home, whole)
-            finally:
-                spark.stop()
+            return self._measure(spark, home, whole)
 
     def _measure(self, spark: Any, home: Path, whole: Path) -> list[Record]:
         from benchmarks.spark.systems import SYSTEMS, timed

@@ -8,7 +8,6 @@ slide as the others; on those rows its answers and Skyband's are compared.
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import requests
 from benchmarks.spark.requests import SLIDE, SLIDES
+from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.study import STYLES
 
 K = 10
@@ -47,16 +47,9 @@ class Totals:
 
     def collect(self) -> list[Record]:
         """A record per system and window / slide."""
-        from skyband.spark import session
-
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
-            home = Path(name)
+        with session_and_folder() as (spark, home):
             report.note(f"writing {self.rows:,} requests")
-            spark = session(app="skyband bench", settings={"spark.sql.warehouse.dir": name})
-            try:
-                return self._measure(spark, home)
-            finally:
-                spark.stop()
+            return self._measure(spark, home)
 
     def _measure(self, spark: Any, home: Path) -> list[Record]:
         from benchmarks.spark.systems import timed

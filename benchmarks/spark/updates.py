@@ -9,7 +9,6 @@ faster, and what the rest costs.
 from __future__ import annotations
 
 import shutil
-import tempfile
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
+from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.stream import SLIDE
 
 K = 10
@@ -45,14 +45,8 @@ class Updates:
 
     def collect(self) -> list[Record]:
         """A record per window, way and turn."""
-        from skyband.spark import session
-
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
-            spark = session(app="skyband bench", settings={"spark.sql.warehouse.dir": name})
-            try:
-                return self.measure(spark, Path(name))
-            finally:
-                spark.stop()
+        with session_and_folder() as (spark, home):
+            return self.measure(spark, home)
 
     def measure(self, spark: Any, home: Path) -> list[Record]:
         """The same on a session that is there, in a folder that may be filled."""

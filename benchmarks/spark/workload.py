@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import random
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
+from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.study import FILES, STYLES
 
 MINUTE = 60
@@ -47,21 +47,10 @@ class Workloads:
 
     def collect(self) -> list[Record]:
         """A record per number of queries, and one of Spark's own."""
-        from skyband.spark import session
-
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as name:
-            home = Path(name)
+        with session_and_folder(shuffle_partitions=2) as (spark, home):
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
-            spark = session(
-                app="skyband bench",
-                shuffle_partitions=2,
-                settings={"spark.sql.warehouse.dir": name},
-            )
-            try:
-                return self._measure(spark, home, whole)
-            finally:
-                spark.stop()
+            return self._measure(spark, home, whole)
 
     def _measure(self, spark: Any, home: Path, whole: Path) -> list[Record]:
         from benchmarks.spark.systems import stream as read

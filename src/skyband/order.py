@@ -35,6 +35,18 @@ def shared_ranks(score: Scores, offsets: Ints, dense: bool) -> Ints:
     return ranks
 
 
+def group_offsets(groups: Ints) -> Ints:
+    """Where each group begins, of rows that stand group after group, and where the last ends."""
+    begins = np.append(True, groups[1:] != groups[:-1])[: len(groups)]
+    return np.append(np.flatnonzero(begins), len(groups))
+
+
+def place_in_group(groups: Ints) -> Ints:
+    """The place of each row in its group, from 0, of rows that stand group after group."""
+    offsets = group_offsets(groups)
+    return np.arange(len(groups)) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
 def rises(times: Ints) -> bool:
     """Whether no time is before the one that precedes it. O(rows); O(1) for most that fall."""
     head = times[:1024]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
@@ -266,6 +266,39 @@ def all_time(*, every: Duration | int) -> AllTimeWindow:
     step = _amount(every, "every")
     unit = _same_unit("every", every)
     return AllTimeWindow(max(_LONGEST // max(step, 1), 1) * step, step, 0, unit)
+
+
+_FIELDS: dict[str, tuple[set[str], set[str]]] = {
+    "cumulative": ({"every"}, {"offset"}),
+    "all_time": ({"every"}, set()),
+    "ticks": (set(), {"slide", "offset"}),
+}
+"""The kinds of windows that are described by fields: those they need, and may have."""
+
+
+def window_of_fields(fields: Mapping[str, Any]) -> Window:
+    """The window of a file: a period so far, all time, or whole numbers of a clock of its own.
+
+    Numbers are ticks of that clock; a window that slides over time is written without fields.
+    """
+    rest = dict(fields)
+    kinds = [name for name in _FIELDS if name in rest]
+    if len(kinds) == 1:
+        kind = kinds[0]
+        amount, (needed, more) = rest.pop(kind), _FIELDS[kind]
+        if needed <= {*rest} <= needed | more:
+            if kind == "cumulative":
+                return cumulative(amount, **rest)
+            if kind == "all_time" and amount is True:
+                return all_time(**rest)
+            if kind == "ticks" and isinstance(amount, int) and not isinstance(amount, bool):
+                return last(time=amount, **rest)
+    words = ", ".join(f"{name}: {value}" for name, value in fields.items())
+    raise QueryError(
+        f"window is {{{words}}}".replace("True", "true").replace("False", "false"),
+        "{cumulative: 1 day, every: 1 minute} with or without offset, "
+        "{all_time: true, every: 1 minute}, or {ticks: 100, slide: 10} with or without offset",
+    )
 
 
 def require_sliding(window: Window, ranked: str) -> None:

@@ -147,15 +147,20 @@ def test_rows_that_share_a_rank_have_keys_of_their_own(spark: SparkSession) -> N
     reshape: Any = kind_of(Sink(format="kafka")).reshape
     keys = [row.key for row in reshape(top_k(frame, rank_by="rank", **options), None).collect()]
     assert len(set(keys)) == len(keys) == 4
+    options |= {"k": 4, "window": "1 second", "partition_by": "id % 2", "emit": "changes"}
+    three = spark.sql("SELECT timestamp_seconds(id DIV 3) AS ts, id, 1.0D AS v FROM range(6)")
+    changes = top_k(three, **options)
+    assert changes.filter("change = 'left'").count() > 2
+    keys = [row.key for row in reshape(changes, None).collect()]
+    assert len(set(keys)) == len(keys)
 
 
 def test_what_is_refused(spark: SparkSession) -> None:
     frame = spark.range(3).selectExpr("id", "timestamp_seconds(id) AS ts")
     asked = {"k": 1, "window": "1 day", "time": "ts"}
-    with pytest.raises(QueryError, match="rank_by is 'rank' with key="):
-        top_k(frame, by="sum(id)", key="id", rank_by="rank", **asked)
-    with pytest.raises(QueryError, match="rank_by is 'any'"):
-        top_k(frame, by="id", rank_by="any", **asked)
+    for by in ({"by": "id"}, {"by": "sum(id)", "key": "id"}):
+        with pytest.raises(QueryError, match="rank_by is 'any'"):
+            top_k(frame, **by, rank_by="any", **asked)
     with pytest.raises(QueryError, match="algorithm is 'sap' with rank_by='rank'"):
         top_k(frame, k=1, by="id", window=3, time="ts", rank_by="rank", algorithm="sap")
 

@@ -17,8 +17,9 @@ from skyband.errors import SnapshotError
 from skyband.spark.axis import PaneGrid, SequenceAxis
 from skyband.spark.families.incomplete.engine import IncompleteEngine
 from skyband.spark.state import batch, shard
+from skyband.spark.state.id_encoder import IdEncoder
 from skyband.spark.state.processor import WindowProcessor
-from skyband.spark.state.shard import IdEncoder, ShardSpec, synthetic_times
+from skyband.spark.state.shard import ShardSpec, synthetic_times
 from skyband.spark.state.shards import Order, best, changed
 from tests.oracle import Answer, changes, numbered, ranks
 from tests.oracle_incomplete import best_objects, time_incomplete

@@ -30,9 +30,9 @@ from skyband.spark.families.totals.sums import (
 from skyband.spark.state.cache import EngineCache
 from skyband.spark.state.processor import WindowProcessor
 from skyband.spark.state.row_blocks import arrow_bytes
-from skyband.spark.state.shards import best, changed
+from skyband.spark.state.shards import Order, best, changed
 from skyband.totals.query import BYS, TopKTotals
-from tests.oracle import changes, ranks
+from tests.oracle import changes, numbered, ranks
 from tests.oracle_totals import shown, total, totals_in
 from tests.spark.fake_handle import Store, run_task
 from tests.spark.fake_stream import (
@@ -43,6 +43,7 @@ from tests.spark.fake_stream import (
     report,
 )
 from tests.test_totals_also import carried
+from tests.test_totals_order import NEW_ORDERS
 
 SHARDS = 2
 ACCUMULATOR = {
@@ -74,7 +75,15 @@ def spec_of(s, by, whole, shards, also=()):
         ("shard",),
         s.axis,
         s.grid,
-        TopKTotals(s.k, by, s.window, emit, also={kind: kind for kind in also}),
+        TopKTotals(
+            s.k,
+            by,
+            s.window,
+            emit,
+            also={kind: kind for kind in also},
+            ties=s.ties,
+            rank_by=s.rank_by,
+        ),
         PartialSums(ACCUMULATOR[by], by, types),
         DoubleType(),
         shards > 1,
@@ -140,7 +149,17 @@ def expected_answers(s, admitted, by, whole, until, before):
     values = [math.nan if row[1] is None else row[1] for row in admitted]
     times, ids = [row[2] for row in admitted], [row[3] for row in admitted]
     windows = s.windows(shown(values, by), times, ids, until, before)
-    return totals_in(windows, key_numbers, values, times, by, s.k), keys
+    order = {"ties": s.ties, "rank_by": s.rank_by}
+    return totals_in(windows, key_numbers, values, times, by, s.k, **order), keys
+
+
+def with_equal_values(stream, ties, rank_by):
+    """The same with few values, whose totals are often equal, and an order of its own."""
+    rows = [
+        (key, float(round(score) % 2) if ranks(score) and math.isfinite(score) else score, at, id)
+        for key, score, at, id in stream.rows
+    ]
+    return replace(stream, rows=rows, ties=ties, rank_by=rank_by)
 
 
 def with_other_values(stream):
@@ -152,10 +171,25 @@ def with_other_values(stream):
 @pytest.mark.parametrize("by", BYS)
 @pytest.mark.parametrize("kind", ["time", "cumulative", "all_time"])
 def test_shards_answer_any_stream_exactly(by, kind, monkeypatch):
-    for seed in range(200):
+    check_any_stream(range(200), by, kind, monkeypatch)
+
+
+@pytest.mark.parametrize("by", ["sum", "count", "max", "last"])
+@pytest.mark.parametrize("kind", ["time", "cumulative", "all_time"])
+@pytest.mark.parametrize(("ties", "rank_by"), NEW_ORDERS)
+def test_shards_order_equal_totals_of_any_stream(by, kind, ties, rank_by, monkeypatch):
+    check_any_stream(range(60), by, kind, monkeypatch, ties, rank_by)
+
+
+def check_any_stream(seeds, by, kind, monkeypatch, ties="newest", rank_by="row_number"):
+    """Hold the shards of many streams to the oracle."""
+    order = Order(ties == "oldest", rank_by)
+    for seed in seeds:
         s = any_stream(seed)
         if s.counted:
             continue
+        if order != Order():
+            s = with_equal_values(s, ties, rank_by)
         if kind != "time":
             s = of_window_kind(s, kind)
             monkeypatch.setattr(state, "_MANY_PANES", seed % 3 + 1)
@@ -180,7 +214,7 @@ def test_shards_answer_any_stream_exactly(by, kind, monkeypatch):
             for window, rows in sorted(windows.items()):
                 columns = [list(column) for column in zip(*rows, strict=True)]
                 rank = changed if spec.paired else best
-                answer = rank(spec.query.k, columns) if spec.merged else rows[0]
+                answer = rank(spec.query.k, columns, order=order) if spec.merged else rows[0]
                 if answer is not None:
                     answers.append((window, *answer))
 
@@ -200,14 +234,21 @@ def test_shards_answer_any_stream_exactly(by, kind, monkeypatch):
                 )
                 results.append(report(row, s))
             until = None if kind == "all_time" else marks[0]
-            assert results == changes(expected, s.slide, until), f"any_stream({seed})"
+            assert results == changes(expected, s.slide, until, rank_by), f"any_stream({seed})"
             continue
+        if not order.shared:  # what shares no ranks does not say them
+            answers = [(w, c, score, None, *ids) for w, c, score, *ids in answers]
         results = [
-            (s.offset + window * s.slide, scores, list(zip(*ids, strict=True)))
-            for window, _, scores, *ids in answers
+            (s.offset + window * s.slide, scores, rank, list(zip(*ids, strict=True)))
+            for window, _, scores, rank, *ids in answers
         ]
         expected_results = [
-            (answer.end, [score for score, _ in answer.rows], [keys[at] for _, at in answer.rows])
+            (
+                answer.end,
+                [score for score, _ in answer.rows],
+                numbered(answer.rows, rank_by) if order.shared else None,
+                [keys[at] for _, at in answer.rows],
+            )
             for answer in expected
             if answer.rows
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import threading
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from typing import Any
 
 import pytest
 import yaml
+from benchmarks.spark.updates import Updates
 from pyspark.sql import DataFrame, Row, SparkSession
+from rich.console import Console
 
 from skyband import QueryError, TopK, Workload, all_time, cumulative, last
 from skyband.spark import drain, top_k, top_k_dominating, top_k_incomplete, top_k_workload
@@ -240,8 +243,9 @@ def test_rows_that_repeat_count_once(spark: SparkSession, tmp_path: Path) -> Non
         {"rank_by": "rank", "ties": "oldest"},
         {"rank_by": "dense_rank"},
         {"by": "last(price)", "key": "id", "also": {"rows": "count(*)", "sum": "sum(seq)"}},
+        {"by": "count(*)", "key": "id", "rank_by": "dense_rank", "ties": "oldest"},
     ],
-    ids=["rank", "dense rank", "also"],
+    ids=["rank", "dense rank", "also", "dense rank of totals"],
 )
 def test_shared_ranks_and_further_totals(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any]
@@ -256,7 +260,10 @@ def test_shared_ranks_and_further_totals(
 
 
 @pytest.mark.spark
-def test_a_window_that_ranks_nothing_any_more(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("open_windows", ["all", "current"])
+def test_a_window_that_ranks_nothing_any_more(
+    spark: SparkSession, tmp_path: Path, open_windows: str
+) -> None:
     """A NULL takes the only key off the board: rows without a rank say so, also at the end."""
     row = {"seq": 0, "id": 1, "sector": None}
     parts = [
@@ -265,7 +272,7 @@ def test_a_window_that_ranks_nothing_any_more(spark: SparkSession, tmp_path: Pat
     ]
     source = samples.write(tmp_path / "rows", parts)
     board = {"k": 2, "by": "last(price)", "key": "id", "time": "ts", "skew": None,
-             "window": "1 minute", "delay": "10 minutes"}  # fmt: skip
+             "window": "1 minute", "delay": "10 minutes", "open_windows": open_windows}  # fmt: skip
     batches = play(spark, tmp_path, source, top_k, 2, **board)
     reports = [(r["rank"], r.score, r.id, r.revision, r.final) for batch in batches for r in batch]
     nothing = (None, None, None)
@@ -345,6 +352,18 @@ def test_a_batch_is_final(spark: SparkSession, tmp_path: Path) -> None:
         rows = ask(df, window=SLIDING, emit="updates").collect()
         assert {(row.revision, row.final) for row in rows} == {(1, True)}
         assert rankings(rows) == rankings(ask(df, window=SLIDING).collect())
+
+
+@pytest.mark.spark
+def test_what_updates_cost_is_measured(spark: SparkSession, tmp_path: Path) -> None:
+    """The benchmark of it, over few rows: updates report more rows, the current window's fewer."""
+    bench = Updates(rows=2_000, keys=2, batches=2, ratios=(4,), turns=1)
+    records = bench.measure(spark, tmp_path)
+    whole, current, every = (record["reported"] for record in records)
+    assert whole < current < every
+    bench.show(records, console := Console(record=True, width=120, file=io.StringIO()))
+    assert "updates, current open windows" in console.export_text()
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
 
 
 @pytest.mark.spark

@@ -12,14 +12,16 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
-from skyband import TopK, Workload, WorkloadMonitor, last
+from skyband import TopK, Workload, WorkloadMonitor, all_time, cumulative, last
+from skyband.query import RANK_BYS, TIES
 from skyband.spark.families.workload.file import WorkloadFile
 from skyband.spark.files import Staged, rank_staged
 
 pytestmark = pytest.mark.spark
 
 
-def some_queries(counted: bool, emit: Any = "all") -> Workload:
+def some_queries(counted: bool, emit: Any = "all", orders: Any = ()) -> Workload:
+    """Queries over windows that slide, or, with other orders, over all kinds of windows."""
     chance = random.Random(3)
     queries = {}
     for number in range(20):
@@ -30,7 +32,14 @@ def some_queries(counted: bool, emit: Any = "all") -> Workload:
             if counted
             else last(time=size, slide=slide, offset=chance.randint(-5, 5))
         )
-        queries[f"q{number}"] = TopK(chance.choice([1, 3, 8]), window, emit)
+        order: dict[str, Any] = {}
+        if orders:
+            order["ties"], order["rank_by"] = orders[number % len(orders)]
+            if not counted and number % 3 == 1:
+                window = cumulative(slide * 4, every=slide, offset=-3)
+            if not counted and number % 6 == 2:
+                window = all_time(every=slide)
+        queries[f"q{number}"] = TopK(chance.choice([1, 3, 8]), window, emit, **order)
     return Workload(queries)
 
 
@@ -64,7 +73,27 @@ def previous(window: Any) -> Any:
 def test_windows_are_those_of_the_local_engine(
     spark: SparkSession, tmp_path: Path, counted: bool, prune: bool, emit: str
 ) -> None:
-    workload = some_queries(counted, emit)
+    compare(spark, tmp_path, some_queries(counted, emit), prune)
+
+
+@pytest.mark.parametrize("prune", [False, True])
+@pytest.mark.parametrize(
+    ("emit", "counted", "orders"),
+    [
+        ("all", False, [("oldest", "row_number")]),
+        ("all", True, [("oldest", "rank"), ("newest", "row_number")]),
+        ("changes", False, [(ties, rank_by) for ties in TIES for rank_by in RANK_BYS]),
+    ],
+)
+def test_other_orders_and_kinds_of_windows(
+    spark: SparkSession, tmp_path: Path, emit: str, counted: bool, orders: Any, prune: bool
+) -> None:
+    compare(spark, tmp_path, some_queries(counted, emit, orders), prune)
+
+
+def compare(spark: SparkSession, tmp_path: Path, workload: Workload, prune: bool) -> None:
+    """Rank the same rows here and on Spark."""
+    counted = workload.counted
     chance = np.random.default_rng(5)
     score = chance.choice([np.nan, 1.0, 2.0, 3.0, 5.0, np.inf], 700)
     at = np.cumsum(chance.choice([0, 0, 1, 2, 200], 700, p=[0.3, 0.2, 0.3, 0.19, 0.01])) - 50

@@ -6,16 +6,19 @@ import math
 import pickle
 import random
 from collections import defaultdict
+from datetime import timedelta
 
+import numpy as np
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 from pyspark.sql.types import LongType
 
-from skyband import TopK, Workload
+from skyband import TopK, Workload, all_time, cumulative
 from skyband.errors import SnapshotError
+from skyband.query import RANK_BYS, TIES
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
-from skyband.spark.families.workload import state
+from skyband.spark.families.workload import candidates
 from skyband.spark.families.workload.boundaries import Boundaries, Era, label_and_pane, step_of
 from skyband.spark.families.workload.last_rankings import WorkerQuery
 from skyband.spark.families.workload.restart import EarlierRuns, plain_query
@@ -25,6 +28,9 @@ from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
 from tests.spark.fake_handle import FakeHandle, Store, check_layout, run_task
 
+USUAL = [("newest", "row_number")]
+OLDEST = [("oldest", "row_number")]
+ANY = [(ties, rank_by) for ties in TIES for rank_by in RANK_BYS]
 SCORES = [None, math.nan, -math.inf, math.inf, 0.0, 1.0, 1.0, 2.0, 3.0]
 BLOCK = 200
 
@@ -32,8 +38,9 @@ BLOCK = 200
 class Job:
     """Spark's part, in plain Python: panes of several runs of one job, with their watermark."""
 
-    def __init__(self, counted, unit, delay, changes=False):
+    def __init__(self, counted, unit, delay, changes=False, orders=USUAL):
         self.counted, self.unit, self.delay, self.changes = counted, unit, delay, changes
+        self.orders = orders
         self.axis = SequenceAxis("seq", delay) if counted else TimeAxis("ts", delay)
         self.per_ms = self.axis.per_ms
         self.watermark = self.committed = 0
@@ -77,7 +84,14 @@ class Job:
             for name, query in queries.items()
         )
         self.spec = WorkloadSpec(
-            ("key_0",), self.axis, PaneGrid(1, 1), worker_queries, 2, (LongType(),), self.changes
+            ("key_0",),
+            self.axis,
+            PaneGrid(1, 1),
+            worker_queries,
+            2,
+            (LongType(),),
+            self.changes,
+            self.orders == OLDEST,
         )
 
     def batch(self, rows, chance):
@@ -102,6 +116,7 @@ class Job:
         return max(self.watermark, self.committed, newest)
 
     def drain(self, chance):
+        self.watermark_of_rows = self.watermark
         self.watermark = self.axis.end // self.per_ms
         self.process_closed(chance)
 
@@ -130,9 +145,19 @@ class Job:
         fields = [*key, pane]
         for score, k in enumerate(self.largest):
             ranked = [(s[score], at, id) for s, at, id in rows if oracle.ranks(s[score])]
-            best = sorted(ranked, reverse=True)[:k]
+            best = self.best(ranked, k)
             fields += [[s for s, _, _ in best], [id for _, _, id in best]]
         return [*fields, *([max(at for _, at, _ in rows) + 1] if self.counted else [])]
+
+    def best(self, ranked, k):
+        """What is handed over of a pane: enough for every query."""
+        if self.orders == OLDEST:
+            return sorted(ranked, key=oracle.oldest_first)[:k]
+        best = sorted(ranked, reverse=True)
+        if self.orders == USUAL:
+            return best[:k]
+        ranks = oracle.numbered([(score, id) for score, _, id in best], "dense_rank")
+        return [row for row, rank in zip(best, ranks, strict=True) if rank <= k]
 
     def collect(self, row):
         key, _, names, starts, ends, rankings, *ranks, scores, ids = row
@@ -140,6 +165,9 @@ class Job:
             names, starts, ends, rankings, *ranks, strict=True
         ):
             ranking = tuple((scores[slot], ids[slot]) for slot in slots)
+            if reported and not self.changes:
+                rank_by = self.queries[name].rank_by
+                assert reported == [oracle.numbered(ranking, rank_by)]
             if self.changes:
                 assert all(scores[slot] == self.score_of[name, ids[slot]] for slot in slots)
                 pairs = zip(*reported, strict=True)
@@ -157,22 +185,33 @@ class Job:
         }
 
 
-def some_query(chance, counted, unit):
+def some_query(chance, counted, unit, orders=USUAL, joins=False):
     size = chance.randint(1, 30)
     slide = chance.randint(1, size) * unit
     k = chance.choice([1, 2, 3, 8])
-    if counted:
-        return TopK(k, CountWindow(size * unit, slide, chance.random() < 0.3))
-    return TopK(k, TimeWindow(size * unit, slide, chance.randint(-9, 9) * unit))
+    window = CountWindow(size * unit, slide, chance.random() < 0.3)
+    if not counted:
+        window = TimeWindow(size * unit, slide, chance.randint(-9, 9) * unit)
+    if orders == USUAL:
+        return TopK(k, window)
+    kind = "sliding" if counted else chance.choice(["sliding", "cumulative", "all_time"])
+    if kind == "cumulative":
+        offset = timedelta(microseconds=chance.randint(-9, 9) * unit)
+        step = timedelta(microseconds=slide)
+        window = cumulative(step * chance.randint(1, 6), every=step, offset=offset)
+    if kind == "all_time" and not joins:
+        window = all_time(every=timedelta(microseconds=slide))
+    ties, rank_by = chance.choice(orders)
+    return TopK(k, window, ties=ties, rank_by=rank_by)
 
 
-def play(seed, changes=False):
+def play(seed, changes=False, orders=USUAL):
     """A random job of one to four runs, and what the oracle says of it."""
     chance = random.Random(seed)
     counted = chance.random() < 0.3
     unit = 1 if counted else chance.choice([1, 300, 1000])
     keys = 1 if counted else chance.randint(1, 3)
-    job = Job(counted, unit, chance.choice([0, 0, 3, 20]) * unit, changes)
+    job = Job(counted, unit, chance.choice([0, 0, 3, 20]) * unit, changes, orders)
     at, id, number, queries, by = chance.randint(0, 50), 0, 0, {}, {}
     histories = {}  # query -> [definition, score, since, watermark when it was removed]
     for _ in range(chance.randint(1, 4)):
@@ -183,7 +222,7 @@ def play(seed, changes=False):
         while not queries or chance.random() < 0.6:
             name = f"q{number}"
             number += 1
-            queries[name] = some_query(chance, counted, unit)
+            queries[name] = some_query(chance, counted, unit, orders, job.eras is not None)
             by[name] = chance.randint(0, 1)
             histories[name] = [queries[name], by[name], None, None]
         job.begin(dict(queries), dict(by))
@@ -220,25 +259,36 @@ def expected_answers(job, histories, drained):
             until = end_position
         for key in {row[0] for row in job.admitted}:
             key_rows = [row for row in job.admitted if row[0] == key]
-            windows = oracle.time_windows(
-                [scores[score] for _, scores, _, _ in key_rows],
-                [at for _, _, at, _ in key_rows],
-                window.size,
-                window.slide,
-                query.k,
-                window.end_offset - window.size % window.slide,
-                [id for _, _, _, id in key_rows],
-                until,
-            )
+            scores = [scores[score] for _, scores, _, _ in key_rows]
+            times = [at for _, _, at, _ in key_rows]
+            order = {
+                "ids": [id for _, _, _, id in key_rows],
+                "until": until,
+                "ties": query.ties,
+                "rank_by": query.rank_by,
+            }
+            if window.kind == "all_time":
+                if drained and removed is None:  # with the last row, or where the watermark was
+                    ranked = [t for s, t in zip(scores, times, strict=True) if oracle.ranks(s)]
+                    last = max(ranked, default=0) // window.slide * window.slide + window.slide
+                    order["until"] = max(last, job.watermark_of_rows * job.per_ms)
+                windows = oracle.all_time_windows(scores, times, window.slide, query.k, **order)
+            else:
+                of_kind = oracle.time_windows
+                if window.kind == "cumulative":
+                    of_kind = oracle.cumulative_windows
+                offset = window.end_offset - window.size % window.slide
+                lengths = (window.size, window.slide, query.k, offset)
+                windows = of_kind(scores, times, *lengths, **order)
             first = -math.inf if since is None else since
             if getattr(window, "full", False):
                 first = max(first, 0)
             windows = [answer for answer in windows if answer.start >= first]
             if job.changes:
-                reports = oracle.changes(windows, window.slide, until)
-                answers += [
-                    (name, key[0], end - window.size, end, reported) for end, reported in reports
-                ]
+                leaves = None if window.kind == "all_time" else until
+                reports = oracle.changes(windows, window.slide, leaves, query.rank_by)
+                start = WorkerQuery(name, query, score, None).start
+                answers += [(name, key[0], start(end), end, reported) for end, reported in reports]
             else:
                 answers += [(name, key[0], each.start, each.end, each.rows) for each in windows]
     return in_order(answers)
@@ -252,7 +302,7 @@ def in_order(answers):
 @pytest.mark.parametrize("block", range(4))
 def test_any_job_is_answered_exactly(block, changes, monkeypatch):
     """800 random jobs whose queries come and go; a failure names its seed."""
-    monkeypatch.setattr(state, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
+    monkeypatch.setattr(candidates, "ANSWERS", (5, 50_000)[block % 2])  # handed over at once
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         try:
             job, histories, drained = play(seed, changes)
@@ -260,6 +310,37 @@ def test_any_job_is_answered_exactly(block, changes, monkeypatch):
         except BaseException as error:
             error.add_note(f"play({seed})")
             raise
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("orders", ["OLDEST", "ANY"])
+def test_any_order_and_kind_of_window_is_answered_exactly(orders, changes, monkeypatch):
+    """The same where queries cannot share; a failure names its seed."""
+    monkeypatch.setattr(candidates, "ANSWERS", 50)
+    for seed in range(BLOCK):
+        try:
+            job, histories, drained = play(seed, changes, OLDEST if orders == "OLDEST" else ANY)
+            assert in_order(job.answers) == expected_answers(job, histories, drained)
+        except BaseException as error:
+            error.add_note(f"play({seed})")
+            raise
+
+
+@pytest.mark.parametrize("rank_by", RANK_BYS)
+def test_candidates_that_are_loaded_are_those_that_were_kept(rank_by):
+    """Loaded from more rows than they were, as the candidates of other queries lie beside them."""
+    chance = random.Random(5)
+    for _ in range(100):
+        lasts = np.array([chance.randrange(6) for _ in range(chance.randint(0, 20))])
+        score = np.sort([chance.choice([1.0, 2.0, 3.0, math.inf]) for _ in lasts])[::-1]
+        k = chance.randint(1, 4)
+        counts = candidates.dominator_counts(score, lasts, k, rank_by)
+        for at, count in enumerate(counts.tolist()):
+            above = [i for i in range(at) if lasts[i] >= lasts[at]]
+            if rank_by != "row_number":
+                above = [i for i in above if score[i] > score[at]]
+            better = {score[i] for i in above} if rank_by == "dense_rank" else above
+            assert min(count, k) == min(len(better), k)
 
 
 def test_a_query_that_left_and_came_back_begins_anew():

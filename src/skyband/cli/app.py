@@ -200,6 +200,8 @@ def totals(
     full: Full = False,
     partition_by: PartitionBy = None,
     where: Where = None,
+    ties: Ties = "newest",
+    rank_by: RankBy = "row_number",
     emit: Emit = "all",
     engine: Engine = "auto",
     master: Master = None,

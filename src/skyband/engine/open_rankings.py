@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skyband.engine.snapshot import Saved
-from skyband.order import Bools, Floats, Ints
+from skyband.order import Bools, Floats, Ints, place_in_group
 from skyband.windows import Panes, require_few_windows
 
 _PAIRS = 1 << 16  # rows, each counted once per window that it is in, that are ranked at once
@@ -85,7 +85,7 @@ class OpenRankings:
         pane = rows.window + self._panes.first_windows(rows.place)  # both rise from pane to pane
         order = np.argsort(pane, kind="stable")
         best = np.zeros(len(order), np.bool_)
-        best[order] = _ranks(pane[order]) < self._k
+        best[order] = place_in_group(pane[order]) < self._k
         return rows.take(best)
 
     def _merge(self, rows: Entries, begin: Ints, count: Ints) -> Ints:
@@ -104,7 +104,7 @@ class OpenRankings:
         )
         is_new = np.arange(len(ranked.window)) >= len(ranked.window) - len(window)
         order = np.lexsort((~ranked.id, ~ranked.place, -ranked.score, ranked.window))
-        best = order[_ranks(ranked.window[order]) < self._k]
+        best = order[place_in_group(ranked.window[order]) < self._k]
         changed = np.unique(ranked.window[best[is_new[best]]])
         if len(changed):
             pairs = zip(before.take(stays), ranked.take(best), strict=True)
@@ -145,12 +145,6 @@ def _maybe_best(score: Floats, pane: Ints, k: int) -> Bools:
         if len(rows) > k:
             among[rows] = score[rows] >= np.partition(score[rows], len(rows) - k)[len(rows) - k]
     return among
-
-
-def _ranks(groups: Ints) -> Ints:
-    """The place of each entry within its group, from 0; groups stand one after the other."""
-    begins = np.flatnonzero(np.append(True, groups[1:] != groups[:-1])[: len(groups)])
-    return np.arange(len(groups)) - np.repeat(begins, np.diff(np.append(begins, len(groups))))
 
 
 def _among(windows: Ints, some: Ints) -> Bools:

@@ -82,7 +82,9 @@ def top_k(
                            ids, or the "oldest", then that with smaller ones
       ``rank_by``          how ranks count, as in SQL: "row_number", or "rank" or "dense_rank",
                            by which rows of equal score share a rank: then all rows of rank
-                           ``k`` or less are in a window, which may be more than ``k``
+                           ``k`` or less are in a window, which may be more than ``k``. With
+                           ``key`` both are meant for keys of equal totals, by the newest row of
+                           each
       ``keep``             columns to carry into the result; all of them unless named
       ``emit``             "all": whole rankings; "changes": what entered, left or moved;
                            "updates": the rankings so far of windows that are open, too, in every
@@ -123,18 +125,6 @@ def top_k(
 
     del given["df"]
     if key is not None:
-        if given.pop("rank_by") != "row_number":
-            raise QueryError(
-                f"rank_by is {rank_by!r} with key=",
-                "totals, of which the k best keys have a rank each",
-                "leave rank_by out",
-            )
-        if given.pop("ties") != "newest":
-            raise QueryError(
-                f"ties is {ties!r} with key=",
-                "totals, of which the key with the newest row ranks first if they are equal",
-                "leave ties out",
-            )
         return ask(df, totals.FAMILY, totals.TotalsOptions(**given))
     refuse_aggregate(by if isinstance(by, str) else words_of(by))
     if shards is not None:
@@ -168,9 +158,9 @@ def top_k_workload(
     """The best rows of each window of many queries, in one pass, on streams and batches alike.
 
     ``workload.by`` holds the SQL text of each query's score; queries without one rank by a column
-    called ``score``. Windows are of time, or count rows over a dense ``sequence``. Queries with
-    ``emit="changes"`` tell what entered, left or moved. The other parameters are those of
-    :func:`top_k`.
+    called ``score``. Windows are of time, of any kind, or count rows over a dense ``sequence``.
+    Each query has its own ``ties`` and ``rank_by``. Queries with ``emit="changes"`` tell what
+    entered, left or moved. The other parameters are those of :func:`top_k`.
 
     ``checkpoint`` is for streams: where the stream keeps its checkpoint, if it is to go on after
     queries were added or removed. All others continue exactly; an added query is answered from the

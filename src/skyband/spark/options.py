@@ -20,10 +20,9 @@ from skyband.windows import (
     CountWindow,
     TimeWindow,
     Window,
-    all_time,
-    cumulative,
     last,
     require_answerable,
+    window_of_fields,
 )
 
 MOST_SHARDS = 64
@@ -141,7 +140,7 @@ class WindowOptions(CommonOptions):
                 )
         window = self.window
         if isinstance(window, Mapping):
-            window = _window_of_fields(window)
+            window = window_of_fields(window)
         parsed: Window = window
         require_answerable(parsed)
         return parsed
@@ -193,39 +192,6 @@ class WindowOptions(CommonOptions):
                 "windows of time for each key, or windows over a sequence of all rows",
                 "leave partition_by out, or write time='ts', window='1 hour'",
             )
-
-
-def _window_of_fields(fields: Mapping[str, Any]) -> Window:
-    """The window of a job file: a period so far, all time, or whole numbers of a clock of its own.
-
-    Numbers are ticks of that clock; a window that slides over time is written without fields.
-    """
-    rest = dict(fields)
-    kinds = [name for name in _FIELDS if name in rest]
-    if len(kinds) == 1:
-        kind = kinds[0]
-        amount, (needed, more) = rest.pop(kind), _FIELDS[kind]
-        if needed <= {*rest} <= needed | more:
-            if kind == "cumulative":
-                return cumulative(amount, **rest)
-            if kind == "all_time" and amount is True:
-                return all_time(**rest)
-            if kind == "ticks" and isinstance(amount, int) and not isinstance(amount, bool):
-                return last(time=amount, **rest)
-    words = ", ".join(f"{name}: {value}" for name, value in fields.items())
-    raise QueryError(
-        f"window is {{{words}}}".replace("True", "true").replace("False", "false"),
-        "{cumulative: 1 day, every: 1 minute} with or without offset, "
-        "{all_time: true, every: 1 minute}, or {ticks: 100, slide: 10} with or without offset",
-    )
-
-
-_FIELDS: dict[str, tuple[set[str], set[str]]] = {
-    "cumulative": ({"every"}, {"offset"}),
-    "all_time": ({"every"}, set()),
-    "ticks": (set(), {"slide", "offset"}),
-}
-"""The kinds of windows that job files describe by fields: those they need, and may have."""
 
 
 def check_algorithm(algorithm: str, names: tuple[str, ...]) -> None:

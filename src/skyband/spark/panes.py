@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from skyband.query import RankBy
 from skyband.spark import draining
 from skyband.spark.axis import PaneGrid
 from skyband.spark.columns import BEST, LABEL, LONGER, POSITION, SCORE
@@ -62,10 +63,7 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
     base, k = plan.base, plan.query.k
     row = F.struct(SCORE, *base.column_names)
     if plan.oldest_first:
-        score = F.col(SCORE)
-        falling = F.bitwise_not(score) if plan.score.is_exact else -score
-        order = F.struct(score.isNull(), falling, POSITION, *base.tie_names)
-        best = F.min_by(row, order, k)
+        best = F.min_by(row, oldest_of_best(F.col(SCORE), base, plan.score.is_exact), k)
     else:
         best = F.max_by(row, F.struct(SCORE, POSITION, *base.tie_names), k)
     last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
@@ -80,20 +78,40 @@ def rows_of_best_scores(rows: DataFrame, plan: WindowPlan, newest: Column | None
     Rows of equal score are collected first, by tasks that share a pane's scores; then only the k
     best scores of a pane go to one task. Of a batch most other rows are found before that.
     """
-    base, oldest_first = plan.base, plan.oldest_first
-    groups = [*base.key_names, LABEL, *longer(rows)]
+    groups = [*plan.base.key_names, LABEL, *longer(rows)]
+    panes = collected_best_scores(
+        rows, plan.base, groups, plan.query.k, plan.rank_by, plan.oldest_first
+    )
+    return _unpacked(panes, plan, newest)
+
+
+def collected_best_scores(
+    rows: DataFrame,
+    base: BasePlan,
+    groups: list[str],
+    k: int,
+    rank_by: RankBy,
+    oldest_first: bool = False,
+) -> DataFrame:
+    """Groups of rows, with all rows of their k best scores, best first, as one array."""
     last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
     age = F.struct(POSITION, *base.tie_names).alias(_AGE)
     ranked = F.when(F.col(SCORE).isNotNull(), F.struct(age, SCORE, *base.column_names))
     if not rows.isStreaming and not last:  # streams have no ranks, and rows complete windows
         best_first = Window.partitionBy(*groups).orderBy(F.desc(SCORE))
-        rank = F.call_function(plan.rank_by).over(best_first)
-        rows = rows.withColumn(_RANK, rank).filter(F.col(_RANK) <= plan.query.k)
+        rank = F.call_function(rank_by).over(best_first)
+        rows = rows.withColumn(_RANK, rank).filter(F.col(_RANK) <= k)
     tied = F.collect_list(ranked).alias(_ROWS)  # rows without a score are not collected
     scores = rows.groupBy(*groups, SCORE).agg(tied, *last)
-    panes = scores.groupBy(*groups).agg(F.max_by(_ROWS, SCORE, plan.query.k).alias(BEST), *last)
+    panes = scores.groupBy(*groups).agg(F.max_by(_ROWS, SCORE, k).alias(BEST), *last)
     in_order = F.flatten(F.transform(BEST, lambda tied: F.sort_array(tied, asc=oldest_first)))
-    return _unpacked(panes.withColumn(BEST, F.coalesce(in_order, F.array())), plan, newest)
+    return panes.withColumn(BEST, F.coalesce(in_order, F.array()))
+
+
+def oldest_of_best(score: Column, base: BasePlan, is_exact: bool = False) -> Column:
+    """What sorts the best rows first, and of equal scores the oldest; rows without one last."""
+    falling = F.bitwise_not(score) if is_exact else -score
+    return F.struct(score.isNull(), falling, POSITION, *base.tie_names)
 
 
 def _unpacked(panes: DataFrame, plan: WindowPlan, newest: Column | None) -> DataFrame:

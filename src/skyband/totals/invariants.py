@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from skyband.engine.whole_numbers import numbers_of
-from skyband.totals.key_ranking import BELOW, OUT
+from skyband.totals.key_ranking import BELOW, LOWEST, OUT, RANK, ROW_NUMBER
 from skyband.totals.loop import total_of
 from skyband.totals.state import (
     EXTREMES,
@@ -82,7 +82,8 @@ def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> 
             end = entries.value[int(totals[slot, LARGEST]) & mask]
             assert np.array_equal([end], [ends[key]], equal_nan=True), f"2: end of {key}"
             assert np.isnan(end) == (ranking.place[slot] == OUT), f"3: {key} without a value"
-    order = [(total_of(state, slot), int(pane[slot, SEEN])) for slot in range(used)]
+    turn = int(now.turn)
+    order = [(total_of(state, slot), turn * int(pane[slot, SEEN])) for slot in range(used)]
     for at, slot in enumerate(ranking.heap[: now.above]):
         assert ranking.place[slot] == at, "3: a slot does not know its place"
         assert at == 0 or order[slot] < order[ranking.heap[(at - 1) // 2]], "3: not a heap"
@@ -93,3 +94,9 @@ def check(state: State, alive: Mapping[int, float], keys: Mapping[int, int]) -> 
         above = place != OUT and order[slot] >= threshold
         assert above == (place > BELOW), "3: a key on the wrong side of the threshold"
     assert int((ranking.place != OUT).sum()) == now.ranked, "3: keys are miscounted"
+    assert now.above >= min(now.k, now.ranked), "4: too few keys above the threshold"
+    if now.rank_by != ROW_NUMBER:
+        assert now.threshold_seq == LOWEST, "4: a threshold parts equal totals"
+        above = {order[slot][0] for slot in ranking.heap[: now.above]}
+        enough = now.rank_by == RANK or len(above) >= now.k or now.above == now.ranked
+        assert enough, "4: too few totals above the threshold"

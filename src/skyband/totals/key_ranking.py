@@ -2,10 +2,13 @@
 
 Most totals change far below the k best. So only a share of the keys, those at or above a
 *threshold*, are in the heap; the threshold is set anew when fewer than k are left above it, or too
-many.
+many. Where keys of equal totals share ranks, the threshold is a total, and never parts equal ones.
 
 The single numbers are fields of the record of the state: ``ranked`` slots have a total, ``above``
 of them are in the heap; ``threshold`` and ``threshold_seq`` are its score and sequence number.
+``rank_by`` says how ranks count, and ``written`` how many keys the last window ranked if they share
+ranks. Where the oldest of equal totals rank first, the sequence numbers here have their signs
+turned: ``turn`` is -1.
 """
 
 from __future__ import annotations
@@ -16,11 +19,17 @@ import numpy as np
 
 from skyband.kernels.answers import Out, Ranked, ranked
 from skyband.kernels.jit import lean
-from skyband.kernels.ranked import better, keep_best
+from skyband.kernels.ranked import better, keep_best, rank
 from skyband.order import Floats, Ints
 
 OUT, BELOW = -2, -1
 """Where slots stand that are not in the heap: they have no total, or one below the threshold."""
+
+ROW_NUMBER, RANK, DENSE_RANK = 0, 1, 2
+"""How ranks count, see :class:`skyband.TopK`."""
+
+LOWEST = -(1 << 62)
+"""A sequence number that ranks behind all others."""
 
 _SHARE = 16  # one key of so many is above the threshold, besides k
 
@@ -155,12 +164,17 @@ def _take_out(ranking: KeyRanking, now: Any, at: int) -> None:
 @lean
 def _planned(now: Any) -> int:
     """How many slots a new threshold would leave in the heap."""
-    return min(min(now.k, now.ranked) + now.ranked // _SHARE, now.ranked)
+    needed = max(min(now.k, now.ranked), now.written)
+    return min(needed + now.ranked // _SHARE, now.ranked)
 
 
 @lean
 def threshold_is_due(now: Any) -> bool:
-    """Whether fewer than k slots are in the heap although there are more, or far too many."""
+    """Whether fewer than k slots are in the heap although there are more, or far too many.
+
+    A dense rank counts better totals, not keys, so that more than k may be needed: that, only
+    :func:`write_best` finds out.
+    """
     return now.above < min(now.k, now.ranked) or now.above > 2 * _planned(now) + _SHARE
 
 
@@ -168,7 +182,8 @@ def threshold_is_due(now: Any) -> bool:
 def set_threshold(ranking: KeyRanking, now: Any) -> None:
     """Set the threshold anew; scores and sequence numbers of all slots are up to date.
 
-    O(slots), which so many changes of totals come before that it is O(1) for each of them.
+    O(slots), which so many changes of totals come before that it is O(1) for each of them. Where
+    keys share ranks O(slots log slots), since equal totals must be known.
     """
     planned = _planned(now)
     room = ranking.room
@@ -179,8 +194,10 @@ def set_threshold(ranking: KeyRanking, now: Any) -> None:
             room.seq[filled] = ranking.seq[slot]
             filled += 1
     room.size[0] = filled
-    threshold, threshold_seq = -np.inf, -1
-    if 0 < planned < filled:
+    threshold, threshold_seq = -np.inf, LOWEST
+    if 0 < planned < filled and now.rank_by != ROW_NUMBER:
+        threshold = _shared_threshold(room, now, planned)
+    elif 0 < planned < filled:
         keep_best(room, planned)
         threshold, threshold_seq = room.score[planned - 1], room.seq[planned - 1]
     above = 0
@@ -198,20 +215,54 @@ def set_threshold(ranking: KeyRanking, now: Any) -> None:
 
 
 @lean
-def write_best(ranking: KeyRanking, now: Any, target: Out, step: int) -> None:
-    """Write the k best as the window of a step. O(k log k)."""
-    front, above = ranking.front, now.above
+def _shared_threshold(room: Ranked, now: Any, planned: int) -> float:
+    """The total of a threshold that leaves all keys of rank k or less in the heap.
+
+    It leaves about as many as planned, but for keys of equal totals, of which all are left or none.
+    Where that would be far too many, it leaves those that are needed and no more.
+    """
+    rank(room)
+    filled, needed, groups = room.size[0], 0, 0
+    while needed < filled:
+        if needed == 0 or room.score[needed] != room.score[needed - 1]:
+            groups += 1
+            if (groups if now.rank_by == DENSE_RANK else needed + 1) > now.k:
+                break
+        needed += 1
+    wanted = max(needed, planned)
+    threshold, end = room.score[wanted - 1], wanted
+    while end < filled and room.score[end] == threshold:
+        end += 1
+    return room.score[needed - 1] if end > 2 * wanted + _SHARE else threshold
+
+
+@lean
+def write_best(ranking: KeyRanking, now: Any, target: Out, step: int) -> bool:
+    """Write the k best as the window of a step, or all of rank k or less. O(rows log rows).
+
+    Returns False, and writes no window, if there is no room for it: then ``unwritten`` says how
+    many rows it may have. Or if the heap has too few slots: then a threshold is due.
+    """
+    front, above, room = ranking.front, now.above, len(target.rows.score)
     waiting = 0
     if above > 0:
         front[0] = 0
         waiting = 1
-    row = target.rows.size[0]
-    end = row + min(now.k, above)
-    while row < end:
+    first = row = target.rows.size[0]
+    place, score, rank_by, k, turn = 0, 0.0, now.rank_by, now.k, now.turn
+    while waiting > 0:
         at = front[0]
         slot = ranking.heap[at]
-        target.rows.score[row] = ranking.score[slot]
-        target.rows.seq[row] = ranking.seq[slot]
+        if rank_by == ROW_NUMBER or row == first or ranking.score[slot] != score:
+            place = place + 1 if rank_by == DENSE_RANK else row - first + 1
+            if place > k:
+                break
+        if row == room:
+            now.unwritten = above
+            return False
+        score = ranking.score[slot]
+        target.rows.score[row] = score
+        target.rows.seq[row] = turn * ranking.seq[slot]
         row += 1
         # the children come next in question: one in the place of their parent, one at the end
         child = 2 * at + 1
@@ -223,8 +274,13 @@ def write_best(ranking: KeyRanking, now: Any, target: Out, step: int) -> None:
         else:
             waiting -= 1
             _front_sink(ranking, front[waiting], waiting)
+    if rank_by == DENSE_RANK and place < k and above < now.ranked:
+        return False
+    if rank_by != ROW_NUMBER:
+        now.written = row - first
     target.rows.size[0] = row
     target.upto[step] = row
+    return True
 
 
 @lean

@@ -95,7 +95,7 @@ def advance(
 ) -> int:
     """Take in a batch from a step on; return the step in which room ran out."""
     now = state.now[0]
-    now.lacking = ENOUGH
+    now.lacking, now.unwritten = ENOUGH, 0
     if now.position == 0 and now.aggregate in (SUMS, MEANS) and now.whole == 0:
         now.lowest, now.highest = places(batch[2], now.lowest, now.highest)
         if not fits(now.lowest, now.highest, now.origin, now.limbs):
@@ -124,7 +124,10 @@ def advance(
                 _rank_changed(state)
             if threshold_is_due(now):
                 _set_threshold(state)
-            write_best(state.ranking, now, target, step)
+            while not write_best(state.ranking, now, target, step):
+                if now.unwritten > 0:
+                    return step
+                _set_threshold(state)
             state.work[SLIDES] += 1
             state.work[CANDIDATES] += now.ranked
         else:
@@ -452,7 +455,7 @@ def _rank_changed(state: State) -> None:
         if below and total < threshold:
             continue
         if total == total:
-            rank_slot(ranking, now, slot, total, seen[slot * pane_width + SEEN])
+            rank_slot(ranking, now, slot, total, now.turn * seen[slot * pane_width + SEEN])
         else:
             drop_slot(ranking, now, slot)
     state.work[EVENTS] += now.changed
@@ -484,7 +487,7 @@ def _set_threshold(state: State) -> None:
         if ranking.place[slot] == BELOW:
             total = _total(totals, slot * width, state.entries.value, now, state.scratch)
             ranking.score[slot] = total
-            ranking.seq[slot] = seen[slot * pane_width + SEEN]
+            ranking.seq[slot] = now.turn * seen[slot * pane_width + SEEN]
     set_threshold(ranking, now)
     state.work[RESCANS] += 1
 

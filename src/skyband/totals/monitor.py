@@ -42,6 +42,8 @@ def _described(described: Mapping[str, Any]) -> TopKTotals:
         described.get("scale", 0),
         open_windows=described.get("open_windows", "all"),
         also={name: Total(**total) for name, total in described.get("also", {}).items()},
+        ties=described.get("ties", "newest"),
+        rank_by=described.get("rank_by", "row_number"),
     )
 
 
@@ -76,7 +78,8 @@ class TotalsMonitor(BaseMonitor[TopKTotals]):
     Parameters: the query and, for time windows, ``delay`` as in :class:`skyband.Monitor`. In the
     ranked windows ``id`` is the key, ``score`` its total, ``time`` that of its newest row. With
     ``options={"ties": "arrival"}`` keys with equal totals and newest rows of equal times rank by
-    which of these rows came last, and not by the larger key.
+    which of these rows came last, and not by the larger key; if the oldest rank first, by which
+    came first, and not by the smaller key.
 
     >>> import numpy as np
     >>> from skyband import TopKTotals, TotalsMonitor, last

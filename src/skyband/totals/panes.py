@@ -15,6 +15,7 @@ from skyband.engine.rows import Rows
 from skyband.engine.steps import Steps
 from skyband.kernels.answers import Out
 from skyband.order import Ints
+from skyband.query import RANK_BYS
 from skyband.totals.invariants import check
 from skyband.totals.loop import Batch, Wanted, advance
 from skyband.totals.slots import BLOCK
@@ -69,11 +70,13 @@ class PaneTotals(Algorithm):
 
     Invariants: (1) entries alive are those of the window's panes, and hold what their rows add up
     to; (2) totals are sums over entries alive, or the largest, oldest or newest of them; (3) every
-    key that has a total is ranked: in a heap if it is at or above the threshold.
+    key that has a total is ranked: in a heap if it is at or above the threshold; (4) the k best are
+    in the heap and, where keys of equal totals share a rank, all of rank k or less.
 
     Complexity: O(1) per row; per slide O(log n) at most for each key of the panes that came and
-    went, and O(k log k); space O(entries + n), n being the keys of the window. Where panes leave
-    together, a key's entries are joined into one when room runs out: space O(n).
+    went, and O(r log r) for the r keys that are ranked, k unless they share ranks; space
+    O(entries + n), n being the keys of the window. Where panes leave together, a key's entries are
+    joined into one when room runs out: space O(n).
     """
 
     name = "pane-totals"
@@ -88,7 +91,9 @@ class PaneTotals(Algorithm):
 
     @override
     def new_state(self) -> State:
-        return new_state(self.setting.k, *self._aggregate, self._whole, self._unit)
+        setting = self.setting
+        order = setting.oldest_first, RANK_BYS.index(setting.rank_by)
+        return new_state(setting.k, *self._aggregate, self._whole, self._unit, *order)
 
     @override
     def reserve(self, rows: Rows, steps: Steps) -> None:
@@ -97,6 +102,10 @@ class PaneTotals(Algorithm):
     @override
     def run(self, rows: Rows, steps: Steps, target: Out, step: int) -> int:
         return advance(self.state, batch_of(rows), steps, target, _NOTHING, step)
+
+    @override
+    def lacking(self, target: Out) -> int:
+        return int(self.state.now[0].unwritten)
 
     @override
     def make_room(self, arriving: int) -> None:
@@ -119,6 +128,8 @@ class PaneTotals(Algorithm):
             "now.whole": np.zeros(1, np.int64),
             "now.unit": np.ones(1, np.int64),
             "pane.time": np.zeros(1, np.int64),
+            "now.turn": np.ones(1, np.int64),
+            **{f"now.{n}": np.zeros(1, np.int64) for n in ("rank_by", "written", "unwritten")},
         }
         super().restored(header, {**unspoken, **arrays})
         self.state = self.state._replace(scratch=new_scratch(int(self.state.now[0].limbs)))

@@ -7,7 +7,18 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from skyband.errors import QueryError
-from skyband.query import Emit, Numbers, OpenWindows, check_emit, check_numbers, emit_words
+from skyband.query import (
+    Emit,
+    Numbers,
+    OpenWindows,
+    RankBy,
+    Ties,
+    check_emit,
+    check_numbers,
+    check_order,
+    emit_words,
+    order_words,
+)
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 By = Literal["sum", "count", "max", "min", "mean", "first", "last"]
@@ -58,7 +69,10 @@ class TopKTotals:
     ``by`` says what a total is: the ``"sum"``, ``"count"``, ``"max"``, ``"min"`` or ``"mean"`` of
     the values that a key has in the window, or its ``"first"`` or ``"last"`` value; the largest
     come first, also of minima. Order: higher total, then the key whose newest row in the window is
-    newer, then the larger key.
+    newer, then the larger key; with ``ties="oldest"`` that whose newest row is older, so that the
+    first to reach a total stays ahead, then the smaller key. ``rank_by`` is as for
+    :class:`skyband.TopK`: with ``"rank"`` and ``"dense_rank"`` keys with equal totals share a rank,
+    and all keys of rank k or less are reported.
 
     Totals depend on the rows of the window alone, not on batches, on their order or on what came
     and went before. A sum is the exact sum of the float64 values, rounded once; so sums of whole
@@ -99,6 +113,8 @@ class TopKTotals:
     scale: int = 0
     open_windows: OpenWindows = "all"
     also: Mapping[str, By | Total] = field(default_factory=dict, hash=False)
+    ties: Ties = "newest"
+    rank_by: RankBy = "row_number"
 
     def __post_init__(self) -> None:
         set_whole(self, "k", "k", 1, "write k=10")
@@ -108,6 +124,7 @@ class TopKTotals:
                 f"window is {self.window!r}", "a window", "write window=last(count=1000)"
             )
         check_emit(self.emit, self.open_windows)
+        check_order(self.ties, self.rank_by)
         object.__setattr__(self, "also", _carried(self.also))
 
     @property
@@ -130,10 +147,16 @@ class TopKTotals:
         """Whether rows without a value to rank by are needed."""
         return self.by in ENDS or bool(self.also)
 
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether keys with equal totals share a rank, so that a window may rank more than k."""
+        return self.rank_by != "row_number"
+
     def __str__(self) -> str:
+        order = order_words(self.ties, self.rank_by, "totals")
         emit = emit_words(self.emit, self.open_windows)
         also = f", also {', '.join(self.also)}" if self.also else ""
-        return f"top {self.k:,} keys by {self.by} of {self.window}{emit}{also}"
+        return f"top {self.k:,} keys by {self.by} of {self.window}{order}{emit}{also}"
 
 
 def _carried(also: object) -> dict[str, Total]:

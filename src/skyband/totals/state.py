@@ -10,7 +10,14 @@ from skyband.kernels.records import Record, fields, record
 from skyband.kernels.work import counters
 from skyband.order import Floats, Ints
 from skyband.totals.exact import NO_PLACES, SPARE, WHOLE_LAYOUT, layout, relaid
-from skyband.totals.key_ranking import OUT, KeyRanking, key_ranking, moved_ranking
+from skyband.totals.key_ranking import (
+    LOWEST,
+    OUT,
+    ROW_NUMBER,
+    KeyRanking,
+    key_ranking,
+    moved_ranking,
+)
 from skyband.totals.slots import Slots, slots_with
 
 COUNTS, SUMS, MEANS, EXTREMES, FIRSTS, LASTS = 0, 1, 2, 3, 4, 5
@@ -58,6 +65,10 @@ NOW = fields(
     "ranked",  # slots that have a total
     "above",  # slots at or above the threshold
     "threshold_seq",
+    "turn",  # -1 if of equal totals the oldest rank first, else 1
+    "rank_by",  # how ranks count
+    "written",  # keys of the last window, if they share ranks
+    "unwritten",  # rows of an answer that room may have run out for
     real=("threshold",),
 )
 """The single numbers."""
@@ -130,7 +141,15 @@ def total_width(aggregate: int, limbs: int) -> int:
     return TAIL + 1 if aggregate >= EXTREMES else TOTAL + sum_width(aggregate, limbs)
 
 
-def new_state(k: int, aggregate: int, sign: int, whole: bool = False, unit: int = 1) -> State:
+def new_state(
+    k: int,
+    aggregate: int,
+    sign: int,
+    whole: bool = False,
+    unit: int = 1,
+    oldest_first: bool = False,
+    rank_by: int = ROW_NUMBER,
+) -> State:
     """The state before the first row."""
     origin, limbs = WHOLE_LAYOUT if whole else layout(*NO_PLACES)
     now = record(
@@ -146,7 +165,9 @@ def new_state(k: int, aggregate: int, sign: int, whole: bool = False, unit: int 
         unit=unit,
         pane=-(1 << 62),
         threshold=-np.inf,
-        threshold_seq=-1,
+        threshold_seq=LOWEST,
+        turn=-1 if oldest_first else 1,
+        rank_by=rank_by,
     )
     room = 64
     width = sum_width(aggregate, limbs)

@@ -32,12 +32,31 @@ def build(name: str) -> Structure:
     return built
 
 
+def can_share(query: TopK) -> bool:
+    """Whether a shared structure can answer a query.
+
+    It forgets a row for a newer one of equal score, and knows windows by their length.
+    """
+    alike = query.ties == "newest" and not query.shares_ranks
+    return alike and not query.window.panes.together
+
+
 def chosen(name: str, queries: Collection[TopK]) -> str:
-    """The algorithm for some queries; refuses unknown names.
+    """The algorithm for some queries; refuses unknown names, and what cannot answer them.
 
     A shared structure has work for every open window: where windows are many slides long, sharing
     is worth it only for more queries.
     """
+    alone = next((query for query in queries if not can_share(query)), None)
+    if alone is not None and name in _CLASSES:
+        raise QueryError(
+            f"algorithm is {name!r} with a query for the {alone}",
+            "independent, auto: what queries share is kept in the order ties='newest', "
+            "rank_by='row_number', for windows that slide",
+            "use 'auto', or make a workload of each",
+        )
+    if name == "auto" and alone is not None:
+        return "independent"
     if name == "auto":
         windows = sum(query.window.size / query.window.slide for query in queries)
         enough = _INDEPENDENT * max(1.0, windows / len(queries) / _LONG)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from skyband.query import TopK
 from skyband.topk.estimates import candidates_of_rows
 from skyband.windows import Window
+from skyband.workload import can_share
 from skyband.workload.queries import Workload
 
 
@@ -35,9 +37,12 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
 
     A row of age a can win only if it is among the best K(a) since it came, where K(a) is the
     largest k of the windows that are longer than a; of scores in random order that has the
-    probability min(1, K(a) / a). A query by itself keeps k(1 + ln(n/k)) at most, see MinTopk.
+    probability min(1, K(a) / a). A query by itself keeps k(1 + ln(n/k)) at most, see MinTopk; or k
+    where the rows of a window leave together. Where any query cannot share, none does.
     """
     queries = list(workload.queries.values())
+    if not all(map(can_share, queries)):
+        return _apart(queries, rate)
     starts = {(query.window.slide, _phase(query.window)) for query in queries}
     ends = {(query.window.slide, query.window.end_offset) for query in queries}
     longest = max(query.window.size for query in queries)
@@ -52,6 +57,17 @@ def estimate(workload: Workload, rate: float = 1.0) -> Estimate:
         math.ceil(min(_together(workload, rate), alone)),
         math.ceil(alone),
     )
+
+
+def _apart(queries: list[TopK], rate: float) -> Estimate:
+    """What queries keep that share nothing; of a period so far one window is open."""
+    together = [query for query in queries if query.window.panes.together]
+    sliding = [query for query in queries if not query.window.panes.together]
+    windows = sum(-(-query.window.size // query.window.slide) for query in sliding) + len(together)
+    alone = sum(candidates_of_rows(query.k, query.window.size * rate) for query in sliding)
+    kept = math.ceil(alone) + sum(query.k for query in together)
+    largest_k = max(query.k for query in queries)
+    return Estimate(len(queries), largest_k, windows, windows, windows, kept, kept)
 
 
 def _phase(window: Window) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.order import Bools, Floats, Ints
 from skyband.query import TopK
 from skyband.topk.monitor import FAMILY
-from skyband.windows import FOREVER, CountWindow, Panes, TimeWindow
+from skyband.windows import FOREVER, AllTimeWindow, CountWindow, Panes, TimeWindow
 from skyband.workload import chosen
 from skyband.workload.independent import Independent
 from skyband.workload.queries import Workload, check_alike, check_name, check_query
@@ -108,10 +109,13 @@ class WorkloadMonitor:
     def _note_panes(self) -> None:
         """Tell waiting rows the finest grid that holds all window bounds, and the largest k.
 
-        By several scores more rows than the best by one of them may matter.
+        By several scores more rows than the best by one of them may matter, and so they may where
+        the newest of equal scores do not rank first.
         """
         windows = [query.window for query in self.queries.values()]
-        if not windows or self._counted or len(self.scores) > 1:
+        orders = {(query.ties, query.rank_by) for query in self.queries.values()}
+        usual = orders == {("newest", "row_number")}
+        if not usual or self._counted or len(self.scores) > 1:
             self._inlet.prune_to(self._inlet.waiting.panes, None)
             return
         first = windows[0].end_offset
@@ -121,6 +125,12 @@ class WorkloadMonitor:
         self._inlet.prune_to(Panes(cell, cell, first), k)
 
     def _admit(self, name: str, query: TopK, by: str, complete_from: int | None) -> None:
+        if complete_from is not None and isinstance(query.window, AllTimeWindow):
+            raise QueryError(
+                f"query {name!r} over {query.window} comes after rows that are gone",
+                "windows that begin after those rows",
+                "begin a monitor with it, or write window=cumulative('1 day', every='1 minute')",
+            )
         if self._free:
             number = self._free.pop()
             self.names[number] = name
@@ -167,6 +177,7 @@ class WorkloadMonitor:
         by = by or self.scores[0]
         if by not in self.scores:
             raise QueryError(f"query {name!r} ranks by {by!r}", f"one of {', '.join(self.scores)}")
+        chosen(self.algorithm, [query])
         self._check_open([*self.queries.values(), query])
         pruned = self._inlet.waiting.pruned
         place = self.arrived if self._counted else max(self._closed, pruned)
@@ -342,6 +353,8 @@ class WorkloadMonitor:
     def _together(self, answered: list[QueryWindows]) -> RankedByQuery:
         names = tuple(self.names)
         nothing = Ranked.empty(self._model.window, self._model.emit == "changes")
+        if any(query.shares_ranks for query in self.queries.values()):
+            nothing = replace(nothing, ranks=nothing.id)
         parts = [RankedByQuery(names, query, ranked) for query, ranked in answered]
         return in_order(parts, names, nothing)
 

@@ -11,23 +11,28 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError
-from skyband.query import TopK
-from skyband.windows import CountWindow, TimeWindow, last, require_sliding
+from skyband.query import RankBy, Ties, TopK
+from skyband.windows import CountWindow, TimeWindow, Window, last, window_of_fields
 
 SCORE = "score"
 """The name of the score, where a workload has but one and does not name it."""
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
 _TRUTH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-_FIELDS = ("name", "k", "window", "slide", "offset", "by", "full")
+_WINDOWS = ("window", "cumulative", "all_time")
+_FIELDS = (
+    *("name", "k", "window", "slide", "offset", "by", "full"),
+    *("cumulative", "all_time", "every", "ties", "rank_by"),
+)
 
 
 @dataclass(frozen=True)
 class Workload:
     """Named queries over one stream: any windows, slides and k, all of time or all of counts.
 
-    ``by`` names the score that a query ranks by, where there are several; rows are pushed with one
-    column for each of them.
+    Windows of time may slide, hold a period so far or all time, and each query has its own
+    ``ties`` and ``rank_by``. ``by`` names the score that a query ranks by, where there are several;
+    rows are pushed with one column for each of them.
 
     >>> from skyband import TopK, last
     >>> print(Workload({
@@ -82,8 +87,8 @@ class Workload:
         windows = [query.window for query in queries]
         one = "query" if len(queries) == 1 else "queries"
         return (
-            f"{len(queries):,} {one}: windows of {_span(windows, 'size')}, "
-            f"slides of {_span(windows, 'slide')}, k of {_range([q.k for q in queries])}"
+            f"{len(queries):,} {one}: {_windows_in_words(windows)}, "
+            f"k of {_range([q.k for q in queries])}{_order_in_words(queries)}"
         )
 
     @property
@@ -101,13 +106,33 @@ class Workload:
         """The names of the scores, each once."""
         return tuple(dict.fromkeys(self.by.values()))
 
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether rows of equal score share a rank in the answers of any query."""
+        return any(query.shares_ranks for query in self.queries.values())
+
+    @property
+    def pane_order(self) -> tuple[Ties, RankBy]:
+        """The ties and ranks by which the best rows of a pane are enough for every query.
+
+        The rows of rank k or less hold the k best rows, whatever comes first of equal scores; the
+        rows of the k best scores hold all of those.
+        """
+        orders = {(query.ties, query.rank_by) for query in self.queries.values()}
+        if len(orders) == 1 and not self.shares_ranks:
+            return self.model.ties, "row_number"
+        dense = any(rank_by == "dense_rank" for _, rank_by in orders)
+        return "newest", "dense_rank" if dense else "rank"
+
     @classmethod
     def of(cls, records: Any, ticks: bool = False) -> Workload:
         """A workload from plain values: one mapping per query.
 
-        Fields: ``name``, ``k``, ``window``, and optionally ``slide``, ``offset``, ``by``, ``full``.
-        Windows are durations such as ``"1 hour"``, or numbers of rows; with ``ticks``, numbers of
-        the caller's own integer clock.
+        Fields: ``name``, ``k``, ``window``, and optionally ``slide``, ``offset``, ``by``, ``full``,
+        ``ties``, ``rank_by``. Windows are durations such as ``"1 hour"``, or numbers of rows; with
+        ``ticks``, numbers of the caller's own integer clock. In the place of ``window`` stands
+        ``cumulative`` or ``all_time``, with ``every``; a job's ``window: {cumulative: ...}`` means
+        the same.
         """
         queries: dict[str, TopK] = {}
         by: dict[str, str] = {}
@@ -174,17 +199,6 @@ def check_query(name: str, query: Any) -> None:
             "queries over scores: several of them can share one",
             "push the weighted score, and name it with by",
         )
-    for option, value, default in (
-        ("ties", query.ties, "newest"),
-        ("rank_by", query.rank_by, "row_number"),
-    ):
-        if value != default:
-            raise QueryError(
-                f"query {name!r} has {option}={value!r}",
-                f"{option}={default!r}: what queries share is kept in that order",
-                f"leave {option} out, or ask the query by itself",
-            )
-    require_sliding(query.window, f"query {name!r} of a workload")
 
 
 def check_alike(first: str, model: TopK, name: str, query: TopK) -> None:
@@ -210,6 +224,33 @@ def _kind(window: Any) -> str:
     return "time" if window.unit == "us" else "ticks"
 
 
+def _windows_in_words(windows: list[Any]) -> str:
+    """Windows that slide, periods so far, all time: as many of them as there are."""
+    together = [window for window in windows if window.panes.together]
+    sliding = [window for window in windows if not window.panes.together]
+    periods = [window for window in together if window.kind == "cumulative"]
+    parts = []
+    if sliding:
+        parts += [f"windows of {_span(sliding, 'size')}", f"slides of {_span(sliding, 'slide')}"]
+    if periods:
+        parts.append(f"each {_span(periods, 'size')} so far")
+    if len(periods) < len(together):
+        parts.append("all time")
+    if together:
+        parts.append(f"steps of {_span(together, 'slide')}")
+    return ", ".join(parts)
+
+
+def _order_in_words(queries: list[TopK]) -> str:
+    """How rows of equal score are ranked, unless it is the usual way."""
+    orders = {(query.ties, query.rank_by) for query in queries}
+    if len(orders) > 1:
+        return ", of equal scores each ranks in its own way"
+    ((ties, rank_by),) = orders
+    oldest = ", of equal scores the oldest first" if ties == "oldest" else ""
+    return oldest + (f", ranked by {rank_by}" if rank_by != "row_number" else "")
+
+
 def _span(windows: list[Any], field: str) -> str:
     low, high = (pick(getattr(window, field) for window in windows) for pick in (min, max))
     first = windows[0]
@@ -226,7 +267,8 @@ def _range(values: list[int]) -> str:
 
 
 def _check_columns(source: Path, columns: list[str]) -> None:
-    missing = [name for name in ("name", "k", "window") if name not in columns]
+    missing = [name for name in ("name", "k") if name not in columns]
+    missing += [] if any(name in columns for name in _WINDOWS) else ["window"]
     unknown = [name for name in columns if name not in _FIELDS]
     twice = [name for name in columns if columns.count(name) > 1]
     if missing or unknown or twice:
@@ -250,8 +292,9 @@ def _plain(row: Mapping[str | None, Any], where: str) -> dict[str, Any]:
     for name in ("name", "by"):
         if name in record:
             record[name] = str(row[name]).strip()
-    if "full" in record:
-        record["full"] = _TRUTH.get(str(record["full"]).lower(), record["full"])
+    for name in ("full", "all_time"):
+        if name in record:
+            record[name] = _TRUTH.get(str(record[name]).lower(), record[name])
     return record
 
 
@@ -263,23 +306,42 @@ def _query(record: Any, number: int, ticks: bool) -> tuple[str, TopK, str | None
     unknown = [str(name) for name in record if name not in _FIELDS]
     if unknown:
         raise QueryError(f"query {number} has {unknown[0]!r}", f"one of {', '.join(_FIELDS)}")
-    missing = [name for name in ("name", "k", "window") if record.get(name) is None]
+    given = {name: value for name, value in record.items() if value is not None}
+    if given.get("all_time") is False:
+        del given["all_time"]
+    missing = [name for name in ("name", "k") if name not in given]
+    missing += [] if any(name in given for name in _WINDOWS) else ["window"]
     if missing:
-        raise QueryError(f"query {number} has no {missing[0]}", "name, k and window")
-    name, length = str(record["name"]), record["window"]
-    counted = isinstance(length, int) and not isinstance(length, bool) and not ticks
-    try:
-        window = last(
-            **{"count" if counted else "time": length},
-            slide=record.get("slide"),
-            offset=record.get("offset") or 0,
-            full=_truth(record.get("full", False)),
+        raise QueryError(
+            f"query {number} has no {missing[0]}",
+            "name, k and window; or cumulative or all_time, with every, in its place",
         )
-        query = TopK(k=record["k"], window=window)
+    name = str(given["name"])
+    order = {option: given[option] for option in ("ties", "rank_by") if option in given}
+    try:
+        query = TopK(k=given["k"], window=_window(given, ticks), **order)
     except QueryError as error:
         raise QueryError(f"query {name!r}: {error.found}", error.expected, error.fix) from None
     score = record.get("by")
     return name, query, None if score is None else str(score)
+
+
+def _window(given: Mapping[str, Any], ticks: bool) -> Window:
+    """The window of a query, of its fields."""
+    length = given.get("window")
+    names = ("cumulative", "all_time", "every", "slide", "offset", "full")
+    fields = {name: given[name] for name in names if name in given}
+    if isinstance(length, Mapping) and not fields:
+        return window_of_fields(length)
+    if any(name in fields for name in ("cumulative", "all_time", "every")):
+        return window_of_fields(fields if length is None else {"window": length, **fields})
+    counted = isinstance(length, int) and not isinstance(length, bool) and not ticks
+    return last(
+        **{"count" if counted else "time": length},
+        slide=given.get("slide"),
+        offset=given.get("offset") or 0,
+        full=_truth(given.get("full", False)),
+    )
 
 
 def _truth(value: Any) -> bool:

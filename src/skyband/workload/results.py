@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,10 +60,17 @@ class RankedByQuery:
 
 
 def in_order(parts: list[RankedByQuery], names: tuple[str, ...], empty: Ranked) -> RankedByQuery:
-    """Several results as one, by ends; ``empty`` is the answer if none of them has a window."""
+    """Several results as one, by ends; ``empty`` is the answer if none of them has a window.
+
+    If it has ranks, all have: those of some queries are shared.
+    """
     parts = [part for part in parts if len(part)]
     if not parts:
         return RankedByQuery(names, np.empty(0, np.int64), empty)
+    if empty.ranks is not None:
+        parts = [
+            replace(part, ranked=replace(part.ranked, ranks=part.ranked.rank)) for part in parts
+        ]
     if len(parts) == 1:
         return parts[0]
     query = np.concatenate([part.query for part in parts])

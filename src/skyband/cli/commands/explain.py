@@ -75,10 +75,10 @@ def _family(given: Given) -> type[QueryOptions]:
             problem = f"--{name} with --{known.option}"
             raise QueryError(problem, "one of them", f"leave --{name} out")
     for name in ("ties", "rank_by"):
-        if known.option in ("key", "queries") and given[name] != _DEFAULTS[name]:
+        if known.option == "queries" and given[name] != _DEFAULTS[name]:
             option = f"--{name.replace('_', '-')}"
             problem = f"{option} with --{known.option}"
-            raise QueryError(problem, "it with rows, points or objects", f"leave {option} out")
+            raise QueryError(problem, f"{name} in the file of queries", f"leave {option} out")
     return known
 
 

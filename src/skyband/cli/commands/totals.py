@@ -120,7 +120,7 @@ class TotalsFileOptions(QueryOptions):
         k, emit = options.whole(given["k"], "--k", example=10), options.emit_of(given)
         also = _also(given.get("also") or [])
         kinds = {name: aggregate.by for name, aggregate in also.items()}
-        query = TopKTotals(k, total.by, window, emit, also=kinds)
+        query = TopKTotals(k, total.by, window, emit, also=kinds, **options.order_of(given))
         keys = given["partition_by"] or []
         value = total.value or "*"
         return cls(given["by"], given["time"], keys, algorithm, query, given["key"], value, also)

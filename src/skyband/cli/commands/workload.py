@@ -25,7 +25,7 @@ from skyband.cli.output.explanation import UNKNOWN, file_lines, where_words
 from skyband.cli.output.leaderboard import Leaderboard
 from skyband.errors import QueryError
 from skyband.windows import TimeWindow, Window, require_answerable
-from skyband.workload import chosen, known
+from skyband.workload import can_share, chosen, known
 from skyband.workload.queries import SCORE, Workload
 
 if TYPE_CHECKING:
@@ -39,9 +39,14 @@ _ONE_QUERY = {  # options that a workload's file has in their place
     "window": None,
     "slide": None,
     "offset": None,
+    "cumulative": None,
+    "all_time": False,
+    "every": None,
     "partition_by": None,
     "full": False,
     "k": "10",
+    "ties": "newest",
+    "rank_by": "row_number",
 }
 _REASONS = {
     "independent": "each query by itself: so few cost less alone, or it was asked for by name",
@@ -49,6 +54,7 @@ _REASONS = {
     "mtoplist": "asked for by name: one ranked list for all views, row by row",
     "mtopmerge": "one ranked list for all queries, brought up to date in bulk",
 }
+_APART = "each query by itself: they rank equal scores, or hold rows, in ways that cannot be shared"
 
 
 @dataclass(frozen=True)
@@ -107,6 +113,7 @@ class WorkloadFileOptions(QueryOptions):
         file, time = given["queries"], given["time"]
         algorithm = known(given["algorithm"])
         workload = _read(file, time)
+        chosen(algorithm, workload.queries.values())
         each = {
             name: dataclasses.replace(query, emit=options.emit_of(given))
             for name, query in workload.queries.items()
@@ -143,6 +150,7 @@ class WorkloadFileOptions(QueryOptions):
 
         workload = self.query
         algorithm = chosen(self.algorithm, workload.queries.values())
+        shares = all(map(can_share, workload.queries.values()))
         lines = [
             (
                 "workload",
@@ -150,7 +158,7 @@ class WorkloadFileOptions(QueryOptions):
             ),
             *file_lines(facts),
             ("algorithm", algorithm),
-            ("because", _REASONS[algorithm]),
+            ("because", _REASONS[algorithm] if shares else _APART),
         ]
         metrics = {"workload": str(workload), "algorithm": algorithm, "by": self.by}
         metrics["where"] = self.where
@@ -160,11 +168,20 @@ class WorkloadFileOptions(QueryOptions):
         if rate is None:
             return Explanation([*lines, ("rows kept", UNKNOWN)], metrics)
         guess = estimate(workload, rate)
+        opened = (
+            "windows",
+            f"about {guess.windows:,} open at a time, of {guess.queries:,} queries",
+        )
+        if not shares:
+            kept = f"about {guess.independent:,} by all queries, for scores in random order"
+            more = [("", "and all rows of windows where rows of equal score share a rank")]
+            lines += [opened, ("rows kept", kept), *(more if workload.shares_ranks else [])]
+            return Explanation(lines, metrics | dataclasses.asdict(guess))
         shared = f"about {guess.shared:,} by all queries as one, for scores in random order"
         views = "different starts: windows that start together share"
         saved = f"{guess.independent / max(guess.shared, 1):,.1f} times as many"
         lines += [
-            ("windows", f"about {guess.windows:,} open at a time, of {guess.queries:,} queries"),
+            opened,
             ("views", f"at most {guess.views:,} {views}"),
             ("panes", f"at most {guess.boundaries:,} in the longest window, of adaptive length"),
             ("rows kept", shared),

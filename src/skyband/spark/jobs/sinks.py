@@ -85,11 +85,13 @@ def _unnested(leaders: DataFrame, job: Job) -> DataFrame:
 def _keyed(leaders: DataFrame, job: Job) -> DataFrame:
     """Make keys and values of rows, as Kafka takes them, in JSON: a key names a place in a ranking.
 
-    A row that is written twice has the same key both times. Where rows share ranks, all that is
-    known of a row is part of its key.
+    A row that is written twice has the same key both times. Rows that left have no rank, but one
+    that they had. Where rows share ranks, all that is known of a row is part of its key.
     """
     query = leaders.schema["rank"].metadata["skyband"]
     names = [*family_of(query).query_columns, *query["keys"]]
+    if query["emit"] == "changes":
+        names.append("previous_rank")
     if "rank_by" in query:
         others = ("window", "rank", "score", *UPDATE_COLUMNS)
         names = [name for name in leaders.columns if name not in others]

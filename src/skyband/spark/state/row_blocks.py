@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from skyband.order import Ints
+from skyband.order import Ints, group_offsets, place_in_group, shared_ranks
 from skyband.query import RankBy
 from skyband.spark.columns import LABEL, POSITION
 from skyband.spark.state.batch import tables
@@ -70,25 +70,15 @@ class Best:
         order = ranked[sorted_places([pa.array(groups[ranked]), *columns], [False, *falling])]
         if self.rank_by != "row_number":
             return order
-        best: Ints = order[_place_inside(groups[order]) < self.k]
+        best: Ints = order[place_in_group(groups[order]) < self.k]
         return best
 
     def _as_good_as_kth(self, score: Any, groups: Ints) -> Ints:
         """The rows of each group that score at least as much as its k-th best row, or score."""
         by_score = np.lexsort((score, groups))[::-1]
-        sorted_groups = groups[by_score]
-        falling = score[by_score]
-        inside = _place_inside(sorted_groups)
-        if self.rank_by == "dense_rank":
-            lower = np.zeros(len(score), np.int64)
-            lower[1:] = (falling[1:] != falling[:-1]) & (inside[1:] > 0)
-            scores_before = np.cumsum(lower)
-            better_scores = scores_before - scores_before[np.arange(len(score)) - inside]
-            best_scores: Ints = by_score[better_scores < self.k]
-            return best_scores
-        sizes = np.bincount(sorted_groups, minlength=1)
-        kth = np.arange(len(score)) - inside + np.minimum(self.k, sizes[sorted_groups]) - 1
-        good: Ints = by_score[falling >= falling[kth]]
+        offsets = group_offsets(groups[by_score])
+        ranks = shared_ranks(score[by_score], offsets, self.rank_by == "dense_rank")
+        good: Ints = by_score[ranks <= self.k]
         return good
 
 
@@ -204,15 +194,6 @@ class RowBlocks:
         (rows,) = table.combine_chunks().to_batches()
         places = self._places(rows, np.zeros(rows.num_rows, np.int64))
         return arrow_bytes(rows.take(pa.array(places)))
-
-
-def _place_inside(groups: Ints) -> Ints:
-    """The place of each row in its group, from 0, of rows that stand group after group."""
-    at = np.arange(len(groups))
-    begins = np.flatnonzero(np.diff(groups, prepend=groups[:1] - 1))
-    sizes = np.diff(np.append(begins, len(groups)))
-    inside: Ints = at - np.repeat(begins, sizes)
-    return inside
 
 
 def arrow_bytes(batch: pa.RecordBatch) -> bytes:

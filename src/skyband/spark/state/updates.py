@@ -197,11 +197,10 @@ class UpdatesState(KeyState):
     def _changed(self) -> Iterator[tuple[Any, ...]]:
         """The rankings so far of open windows, where they are others than were shown last."""
         now = dict(self._so_far())
-        if not self.spec.current:  # those that rank nothing any more
-            for window in self.shown.keys() - now.keys():
-                row = self.spec.family.empty_window(window)
-                if row is not None:
-                    now[window] = row
+        for window in self.shown.keys() - now.keys():
+            row = self.spec.family.empty_window(window)
+            if row is not None and self._is_shown(row):  # it ranks nothing any more
+                now[window] = row
         for window, row in now.items():
             digest = hashlib.blake2b(repr(row).encode(), digest_size=_DIGEST).digest()
             if self.shown.get(window) != digest:
@@ -210,15 +209,20 @@ class UpdatesState(KeyState):
 
     def _so_far(self) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The rankings so far of the windows to be shown, by their names."""
-        spec, current = self.spec.family, self.spec.current
+        spec = self.spec.family
         candidates = [field.name for field in spec.output].index("candidates")
         panes = list(map(self._pane, self.panes.values()))
-        for answer in self.family.fork().run(panes, spec.ahead(self.newest_pane, current)):
+        for answer in self.family.fork().run(
+            panes, spec.ahead(self.newest_pane, self.spec.current)
+        ):
             for window, row in spec.each_window(answer):
-                if current and not spec.is_current(row, self.newest_pane):
-                    continue
-                # final answers say how many candidates there are
-                yield window, (*row[:candidates], None, *row[candidates + 1 :])
+                if self._is_shown(row):
+                    # final answers say how many candidates there are
+                    yield window, (*row[:candidates], None, *row[candidates + 1 :])
+
+    def _is_shown(self, row: tuple[Any, ...]) -> bool:
+        """Whether the window of an answer is one of those to be shown while they are open."""
+        return not self.spec.current or self.spec.family.is_current(row, self.newest_pane)
 
     @property
     def alarm(self) -> int | None:

@@ -77,7 +77,16 @@ class TotalsFile(FileRanking):
             str(Aggregate(total.by, name)) for name, total in zip(self.numbers, totals, strict=True)
         )
         carried = dict(zip(self._carried, also, strict=True))
-        best = top_k(rows, k=self.query.k, by=by, key="object", also=carried or None, **window)
+        best = top_k(
+            rows,
+            k=self.query.k,
+            by=by,
+            key="object",
+            also=carried or None,
+            ties=self.query.ties,
+            rank_by=self.query.rank_by,
+            **window,
+        )
         if not isinstance(self.query.window, CountWindow):
             return best
         # arrivals are as good as moments, if windows end with the last one

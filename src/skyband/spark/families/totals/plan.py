@@ -55,6 +55,7 @@ from skyband.spark.jobs.queries import (
     JobEmit,
     JobOpenWindows,
     JobQuery,
+    OrderFields,
     SafeText,
     WindowFields,
 )
@@ -72,8 +73,8 @@ from skyband.spark.plan import (
 from skyband.spark.scores import Score, as_double, evaluated
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import BLOCK, CLOSES, NEWEST, WATERMARK
-from skyband.spark.state.shards import merged, shard_groups, spread
-from skyband.spark.state.updates import PaneBlocks
+from skyband.spark.state.shards import Order, merged, shard_groups, spread
+from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks
 from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import ENDS, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
@@ -102,6 +103,8 @@ class TotalsOptions(WindowOptions):
     keep: Names | None = None
     shards: int | None = None
     also: Mapping[str, str | Column] | None = None
+    ties: str = "newest"
+    rank_by: str = "row_number"
 
     def query(self) -> TopKTotals:
         """The query object, which validates itself; refuses what no DataFrame can make right."""
@@ -112,6 +115,8 @@ class TotalsOptions(WindowOptions):
             window,
             self.emit,  # type: ignore[arg-type]
             open_windows=self.open_windows,  # type: ignore[arg-type]
+            ties=self.ties,  # type: ignore[arg-type]
+            rank_by=self.rank_by,  # type: ignore[arg-type]
         )
         self.check()
         if isinstance(window, CountWindow):
@@ -147,7 +152,7 @@ class TotalsOptions(WindowOptions):
 
     def _check_also(self) -> None:
         """Refuse what cannot be carried; what a Column asks for, only Spark can tell."""
-        reserved = (*RESERVED, "final", "revision")
+        reserved = (*RESERVED, *UPDATE_COLUMNS)
         if self.also is not None and not isinstance(self.also, Mapping):
             raise QueryError(f"also is {self.also!r}", "aggregates by name", ALSO)
         for name, text in (self.also or {}).items():
@@ -299,7 +304,15 @@ class TotalsPlan(WindowPlan):
         carried = tuple(total.value.transport_type for total in self.also)
         types, score = (*self.base.types, *carried), self.score.transport_type
         return merged(
-            answers, self.base, self.shards, self.query.k, types, score, self.changes, len(carried)
+            answers,
+            self.base,
+            self.shards,
+            self.query.k,
+            types,
+            score,
+            self.changes,
+            len(carried),
+            Order(self.oldest_first, self.rank_by),
         )
 
     def describe(self) -> dict[str, Any]:
@@ -335,7 +348,7 @@ class TotalsPlan(WindowPlan):
 
     def explain_lines(self) -> Lines:
         """Say who adds up, what is kept, and what a slide costs."""
-        shards, k, each = self.shards, self.query.k, self.base.each
+        shards, each = self.shards, self.base.each
         key = in_words([column.name for column in self.base.columns])
         many = f"{shards} shard{'s' if shards > 1 else ''}{each}"
         lines = [
@@ -348,10 +361,13 @@ class TotalsPlan(WindowPlan):
             ("state", f"each {key} of each pane of the window, about {self._key_bytes} bytes;"),
             ("", "a pane is written once; workers remember the totals, or add panes up again"),
         ]
+        best = f"the {self.query.k:,} best"
+        if self.query.shares_ranks:
+            ranks = f"as SQL's {self.rank_by}(): each {key} of equal totals shares one"
+            lines.append(("ranks", ranks))
+            best = f"all of the {self.query.k:,} best ranks"
         if shards > 1:
-            lines.append(
-                ("ranking", f"the {k:,} best of each shard, merged; no task sees all keys")
-            )
+            lines.append(("ranking", f"{best} of each shard, merged; no task sees all keys"))
         return lines
 
     @property
@@ -384,7 +400,7 @@ def _written(rows: DataFrame, writer: SumBlockWriter) -> DataFrame:
     return rows.mapInArrow(writer.blocks, StructType([*groups, *block]))
 
 
-class TotalsQuery(JobQuery):
+class TotalsQuery(JobQuery, OrderFields):
     """What :func:`skyband.spark.top_k` is asked with ``key``, in a job file."""
 
     k: int = Field(description="a whole number, such as 10")

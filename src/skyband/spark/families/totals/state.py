@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
     from skyband.engine.results import Ranked
 
-PaneBlocks = tuple[int, list[bytes]]
+PaneSums = tuple[int, list[bytes]]
+"""The number of a pane, and the blocks of sums that it is made of."""
 
 _DIGEST = 16  # bytes
 _FEW_KEYS = 1024  # that are not worth a search
@@ -316,20 +317,25 @@ class TotalsSpec(StateSpec):
     @property
     def output(self) -> tuple[StructField, ...]:
         """The columns of an answer, without key and shard; behind ids is the time, for merging."""
-        fields = answer_fields(self._types, self.changes, self.score)
+        fields = answer_fields(self._types, self.changes, self.score, self.shares_ranks)
         return (*fields, *pair_fields(self._types, self.score)) if self.paired else fields
+
+    @property
+    def shares_ranks(self) -> bool:
+        """Whether answers say ranks that keys share; those of several shards are ranked anew."""
+        return self.query.shares_ranks and not self.merged
 
     @property
     def _types(self) -> tuple[DataType, ...]:
         types = (*self.sums.types, *self.carried)
         return (*types, LongType()) if self.merged else types
 
-    def pane(self, values: tuple[Any, ...]) -> PaneBlocks:
+    def pane(self, values: tuple[Any, ...]) -> PaneSums:
         """Blocks of a pane: its number, their bytes."""
         number, blocks = values
         return number, [bytes(block) for block in blocks]
 
-    def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneBlocks:
+    def pane_of_rows(self, number: int, rows: list[bytes], newest: int) -> PaneSums:
         """Partial sums of a pane."""
         return number, rows
 
@@ -387,7 +393,7 @@ class TotalsSpec(StateSpec):
             answers = before.paired(answers, closed)
         if not self.merged:
             answers = (answer._replace(columns=answer.columns[:-1]) for answer in answers)
-        return answer_rows(answers, lambda: shard.ranked_keys, self.changes)
+        return answer_rows(answers, lambda: shard.ranked_keys, self.changes, self.shares_ranks)
 
 
 @dataclass
@@ -401,9 +407,7 @@ class TotalsState(KeyState):
     stored: list[int]
     before: LastRanking
 
-    def run(
-        self, panes: list[PaneBlocks], progress: WatermarkProgress
-    ) -> Iterator[tuple[Any, ...]]:
+    def run(self, panes: list[PaneSums], progress: WatermarkProgress) -> Iterator[tuple[Any, ...]]:
         """Take in panes, write those that live on, and answer what the watermark has passed."""
         answers = self._answers(panes, progress)
         yield from self.spec.rows(answers, self.shard, self.before, progress.closed)
@@ -411,7 +415,7 @@ class TotalsState(KeyState):
             if number not in self.shard.alive:
                 del self.store[number]
 
-    def _answers(self, panes: list[PaneBlocks], progress: WatermarkProgress) -> Iterator[Answer]:
+    def _answers(self, panes: list[PaneSums], progress: WatermarkProgress) -> Iterator[Answer]:
         shard = self.shard
         new: dict[int, bytes] = {}
         shard.require_few_windows(sorted({number for number, _ in panes}), progress)
@@ -506,7 +510,7 @@ def _digest(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=_DIGEST).digest()
 
 
-def _by_pane(panes: Any) -> Iterator[PaneBlocks]:
+def _by_pane(panes: Any) -> Iterator[PaneSums]:
     """The blocks of each pane, of panes in ascending order."""
     for number, same in groupby(panes, key=lambda pane: pane[0]):
         yield number, [block for _, blocks in same for block in blocks]

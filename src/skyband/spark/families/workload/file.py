@@ -15,7 +15,15 @@ from typing_extensions import override
 
 from skyband.query import TopK
 from skyband.spark.families.workload.boundaries import PANE, Boundaries, Era, placed_in_panes
-from skyband.spark.files import ANSWERS, Batches, FileRanking, best_of_panes, nonnull_array, windows
+from skyband.spark.files import (
+    ANSWERS,
+    Batches,
+    FileRanking,
+    best_of_panes,
+    nonnull_array,
+    tied_of_panes,
+    windows,
+)
 from skyband.windows import CountWindow, over_ticks
 from skyband.workload.queries import Workload
 from skyband.workload.results import RankedByQuery
@@ -36,12 +44,22 @@ class WorkloadFile(FileRanking):
     def changes(self) -> bool:
         return self.query.model.emit == "changes"
 
+    @property
+    @override
+    def shares_ranks(self) -> bool:
+        return self.query.shares_ranks
+
     @override
     def pruned(self, rows: DataFrame) -> DataFrame:
         queries = self.query.queries.values()
         eras = (Era(None, Boundaries.of(query.window for query in queries)),)
         most = max(query.k for query in queries)
-        return best_of_panes(placed_in_panes(rows, eras, "place"), F.col(PANE), most)
+        placed = placed_in_panes(rows, eras, "place")
+        ties, rank_by = self.query.pane_order
+        if rank_by == "row_number":
+            return best_of_panes(placed, F.col(PANE), most, ties == "oldest")
+        shared = replace(self.query.model, k=most, rank_by=rank_by)
+        return tied_of_panes(placed, F.col(PANE), shared).select(*rows.columns)
 
     @override
     def answer(self, batches: Batches) -> Batches:

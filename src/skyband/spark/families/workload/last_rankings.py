@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, cast
 
+import numpy as np
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField
 
+from skyband.order import Floats, shared_ranks
 from skyband.query import TopK
 from skyband.spark.state.processor import array_field
+from skyband.windows import Panes
+
+
+class ScoredRows(Protocol):
+    """Rows by their slots."""
+
+    score: Floats
 
 
 @dataclass(frozen=True)
@@ -21,6 +31,23 @@ class WorkerQuery:
     query: TopK
     score: int
     complete_from: int | None
+
+    @cached_property
+    def _panes(self) -> Panes:
+        return self.query.window.panes
+
+    def start(self, end: int) -> int:
+        """Where the window starts that ends at a position."""
+        panes = self._panes
+        return panes.start((end - panes.offset) // panes.slide)
+
+    def ranks(self, rows: ScoredRows, slots: list[int]) -> Sequence[int]:
+        """The ranks of the rows in some slots, which stand best first."""
+        if not self.query.shares_ranks:
+            return range(1, len(slots) + 1)
+        dense = self.query.rank_by == "dense_rank"
+        ranks = shared_ranks(rows.score[slots], np.array([0, len(slots)]), dense)
+        return cast(list[int], ranks.tolist())
 
 
 class RankedWindow(NamedTuple):
@@ -52,6 +79,7 @@ class LastRankings:
     """
 
     queries: Sequence[WorkerQuery]
+    rows: ScoredRows
     by_query: dict[int, RankedWindow] = field(default_factory=dict)
 
     @property
@@ -80,6 +108,8 @@ class LastRankings:
 
     def _farewell(self, query: int, until: int) -> Iterator[Report]:
         window = self.by_query.get(query)
+        if self.queries[query].query.window.kind == "all_time":
+            return  # what it ranks never leaves
         if window is not None and self._next_end(window) <= until:
             yield from self._compared(RankedWindow(query, self._next_end(window), []))
 
@@ -87,10 +117,10 @@ class LastRankings:
         before = self.by_query.pop(now.query, None)
         if now.slots:
             self.by_query[now.query] = now
-        old = [] if before is None else before.slots
-        was_at = {slot: rank for rank, slot in enumerate(old, start=1)}
+        old, query = [] if before is None else before.slots, self.queries[now.query]
+        was_at = dict(zip(old, query.ranks(self.rows, old), strict=True))
         rows = []
-        for rank, slot in enumerate(now.slots, start=1):
+        for rank, slot in zip(query.ranks(self.rows, now.slots), now.slots, strict=True):
             was = was_at.pop(slot, 0)
             if was != rank:
                 rows.append((slot, rank, was))
@@ -133,6 +163,5 @@ class LastRankings:
             if query is None:
                 continue
             each = self.queries[query]
-            start = end - each.query.window.size
-            if each.complete_from is None or start >= each.complete_from:
+            if each.complete_from is None or each.start(end) >= each.complete_from:
                 self.by_query[query] = RankedWindow(query, end, rows[low:high])

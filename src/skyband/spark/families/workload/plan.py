@@ -7,8 +7,7 @@ over each row once, however many rankings it is in; rankings become rows inside 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,8 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from skyband.errors import QueryError, SkybandError
-from skyband.query import TopK
-from skyband.spark.axis import PaneGrid, TickAxis, TimeAxis
+from skyband.query import RankBy, TopK
+from skyband.spark.axis import FOREVER, PaneGrid, TickAxis, TimeAxis
 from skyband.spark.columns import (
     BEST,
     LABEL,
@@ -31,15 +30,13 @@ from skyband.spark.columns import (
     score_names,
     transport_types,
 )
-from skyband.spark.explain import (
-    OPEN_PATH,
-    PANE_PATH,
-    Lines,
-    open_steps,
-    row_bytes,
-    state_line,
+from skyband.spark.columns import (
+    SCORE as OUR_SCORE,
 )
-from skyband.spark.families.workload import restart
+from skyband.spark.explain import (
+    Lines,
+)
+from skyband.spark.families.workload import explanation, restart
 from skyband.spark.families.workload.boundaries import (
     PANE,
     Boundaries,
@@ -48,7 +45,13 @@ from skyband.spark.families.workload.boundaries import (
     step_of,
 )
 from skyband.spark.families.workload.last_rankings import WorkerQuery
-from skyband.spark.families.workload.restart import earlier_runs, packed, plain_query, unpacked
+from skyband.spark.families.workload.restart import (
+    PaneOrder,
+    earlier_runs,
+    packed,
+    plain_query,
+    unpacked,
+)
 from skyband.spark.families.workload.state import WorkloadSpec
 from skyband.spark.jobs import queries as jobs
 from skyband.spark.jobs.queries import JobEmit, JobOpenWindows, JobQuery, RowFields, SafeText
@@ -62,18 +65,25 @@ from skyband.spark.output import (
     unpacked_keys,
     update_columns,
 )
-from skyband.spark.panes import deduplicated, watermarked
+from skyband.spark.panes import (
+    collected_best_scores,
+    deduplicated,
+    oldest_of_best,
+    watermarked,
+)
 from skyband.spark.plan import Family, Plan, check_k, resolve_base
 from skyband.spark.scores import score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.spark.state.updates import UPDATE_COLUMNS, with_open_panes
-from skyband.topk.estimates import candidates_of_panes
 from skyband.windows import require_answerable
 from skyband.workload.queries import SCORE, Workload
 
 QUERY = "query"
 """The result column that says which query a row answers."""
+
+BY = "_sky_by"
+"""The number of the score by which a row is ranked, where it goes through once for each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,6 +120,7 @@ class WorkloadPlan(Plan):
     queries that joined a running job, the position from which on their windows are complete.
     ``spread`` is how many milliseconds the watermark of earlier runs was behind the labels, at
     most. ``goes_on`` is the revision of the manifest that all this continues, 0 for a new job.
+    ``pane_order`` is that by which the best rows of panes are chosen.
     """
 
     workload: Workload
@@ -120,6 +131,7 @@ class WorkloadPlan(Plan):
     complete_from: Mapping[str, int]
     spread: int
     goes_on: int
+    pane_order: PaneOrder
 
     @property
     def scores(self) -> tuple[Column, ...]:
@@ -143,24 +155,59 @@ class WorkloadPlan(Plan):
             delay = base.axis.watermark_delay(step_of(self.eras))
             label = base.axis.label_sql(F.col(LABEL))
             return self.blocks.of_rows(rows, F.col(PANE), label, delay)
+        ties, rank_by = self.pane_order
+        if rank_by != "row_number":
+            return self._rows_of_best_scores(rows, rank_by, newest)
         aggregates: list[Column] = []
         columns: list[Column] = []
         ranked: dict[str, Column] = {}
         for i, (score, k) in enumerate(zip(names, self.largest_k, strict=True)):
             best = f"{BEST}_{i}"
-            order = F.struct(score, POSITION, *base.tie_names)
-            aggregates.append(F.max_by(F.struct(score, *base.column_names), order, k).alias(best))
+            row = F.struct(score, *base.column_names)
+            chosen = F.max_by(row, F.struct(score, POSITION, *base.tie_names), k)
+            if ties == "oldest":
+                chosen = F.min_by(row, oldest_of_best(F.col(score), base), k)
+            aggregates.append(chosen.alias(best))
             ranked[best] = _with_score(best, score)
             columns.append(F.col(best)[score].alias(f"scores_{i}"))
             columns += [F.col(best)[name].alias(f"{name}_by_{i}") for name in base.column_names]
         if base.axis.counts_rows:
             aggregates.append(F.max(POSITION).alias(POSITION))
-            last = newest if newest is not None and base.keys else F.col(POSITION)
-            columns.append((last + F.lit(1)).alias("reached"))
+            columns.append(self._reached(newest))
         groups = rows.groupBy(*base.key_names, LABEL, PANE).agg(*aggregates)
         return groups.withColumns(ranked).select(
             *base.key_names, F.col(PANE).alias("pane"), *columns
         )
+
+    def _reached(self, newest: Column | None) -> Column:
+        """How far a pane's rows complete windows that count them."""
+        last = newest if newest is not None and self.base.keys else F.col(POSITION)
+        return (last + F.lit(1)).alias("reached")
+
+    def _rows_of_best_scores(
+        self, rows: DataFrame, rank_by: RankBy, newest: Column | None
+    ) -> DataFrame:
+        """All rows of each pane's best scores, by one score after the other, laid out as panes.
+
+        Each row goes through once for each score that it is ranked by.
+        """
+        base, names = self.base, score_names(len(self.scores))
+        each = [F.struct(F.lit(i).alias(BY), F.col(name).alias(OUR_SCORE))
+                for i, name in enumerate(names)]  # fmt: skip
+        rows = rows.select(
+            *(column for column in rows.columns if column not in names),
+            F.inline(F.array(*each)),
+        )
+        groups = [*base.key_names, LABEL, PANE, BY]
+        panes = collected_best_scores(rows, base, groups, max(self.largest_k), rank_by)
+        columns: list[Column] = []
+        for i in range(len(names)):
+            best = F.when(F.col(BY) == i, F.col(BEST)).otherwise(F.slice(BEST, 1, 0))
+            columns.append(best[OUR_SCORE].alias(f"scores_{i}"))
+            columns += [best[name].alias(f"{name}_by_{i}") for name in base.column_names]
+        if base.axis.counts_rows:
+            columns.append(self._reached(newest))
+        return panes.select(*base.key_names, F.col(PANE).alias("pane"), *columns)
 
     @property
     def blocks(self) -> RowBlocks:
@@ -173,8 +220,11 @@ class WorkloadPlan(Plan):
             **dict(zip(base.column_names, base.types, strict=True)),
         }
         row = StructType([StructField(name, type) for name, type in types.items()])
+        ties, rank_by = self.pane_order
+        age = (POSITION, *base.tie_names)
+        rising = age if ties == "oldest" else ()
         best = (
-            Best(k, (score, POSITION, *base.tie_names))
+            Best(k, (score, *age), rising, rank_by)
             for score, k in zip(scores, self.largest_k, strict=True)
         )
         return RowBlocks(tuple(base.key_names), row, tuple(best))
@@ -186,7 +236,9 @@ class WorkloadPlan(Plan):
 
     def stream_state(self) -> StateSpec:
         """What is kept of a key of a stream: open panes, too, if their windows are reported."""
-        current = any(query.open_windows == "current" for query in self.queries)
+        current = any(
+            query.open_windows == "current" or query.window.panes.together for query in self.queries
+        )
         return with_open_panes(self.state(), self.blocks, current) if self.updates else self.state()
 
     @property
@@ -210,12 +262,15 @@ class WorkloadPlan(Plan):
             len(number),
             base.types,
             self.changes,
+            self.pane_order[0] == "oldest",
         )
 
     def output(self, answers: DataFrame) -> DataFrame:
         """Make one row per rank: query, window, keys, rank, score, changes, carried columns."""
         base, changes = self.base, self.changes
-        arrays = ["rows", *(["ranks", "previous"] if changes else [])]
+        shared = self.workload.shares_ranks and not changes
+        ranks = ["ranks", "previous"] if changes else ["ranks"] if shared else []
+        arrays = ["rows", *ranks]
         nothing = F.lit(0).cast("bigint")
         ranked = F.aggregate("rows", nothing, lambda sum, ranking: sum + F.size(ranking))
         windows = F.size("rows")
@@ -228,13 +283,18 @@ class WorkloadPlan(Plan):
             *base.column_names,
             F.inline(F.arrays_zip("queries", "starts", "ends", *arrays)),
         )
-        ranking = F.arrays_zip(*arrays) if changes else F.col("rows")
+        ranking = F.arrays_zip(*arrays) if ranks else F.col("rows")
         rows = rows.select("*", F.posexplode(ranking).alias("place", "row"))
         row = F.col("row")
-        slot, rank = (row["rows"], changed_rank(row)) if changes else (row, F.col("place") + 1)
+        slot, rank = (row["rows"], row["ranks"]) if ranks else (row, F.col("place") + 1)
+        if changes:
+            rank = changed_rank(row)
+        start = F.col("starts")
+        if any(query.window.kind == "all_time" for query in self.queries):
+            start = F.nullif(start, F.lit(-FOREVER))  # it has none
         return rows.select(
             F.col("queries").alias(QUERY),
-            base.axis.bounds_sql(F.col("starts"), F.col("ends")).alias("window"),
+            base.axis.bounds_sql(start, F.col("ends")).alias("window"),
             *unpacked_keys(base),
             rank_column(rank, self),
             F.get("scores", slot).alias("score"),
@@ -249,10 +309,13 @@ class WorkloadPlan(Plan):
     def describe(self) -> dict[str, Any]:
         """Say what a checkpoint depends on; what may change from run to run is in ``workload``."""
         behind = self.base.axis.watermark_delay(step_of(self.eras))
+        ties, rank_by = self.pane_order
         return {
             **self.describe_base(),
             "emit": self.workload.model.emit,
             "scores": list(self.score_texts),
+            **({"ties": ties} if ties != "newest" else {}),
+            **({"rank_by": rank_by} if rank_by != "row_number" else {}),
             "workload": {
                 "queries": {
                     name: [
@@ -285,66 +348,13 @@ class WorkloadPlan(Plan):
         """The most that a label lies after its row."""
         return self.boundaries.step
 
-    @property
-    def _longest(self) -> int:
-        return max(query.window.size for query in self.queries)
-
     def explain_lines(self) -> Lines:
         """Say what the queries share, and what each for itself would keep."""
-        metrics, each = self.explain_metrics(), self.base.each
-        length = self.base.axis.length
-        together = metrics["candidates_per_key"]
-        apart = metrics["independent_candidates_per_key"]
-        names = f"{len(self.scores)} scores, in one pass: {', '.join(self.score_texts)}"
-        return [
-            ("panes", f"{self._pane_lengths()}, {metrics['panes_per_window']:,} in "
-                      f"{length(self._longest)}"),
-            ("path", OPEN_PATH if self.updates else PANE_PATH),
-            ("shared", f"one aggregation, with the largest k of {metrics['largest_k']:,}, and one "
-                       "processor per key"),
-            *([("", names)] if len(self.scores) > 1 else []),
-            ("algorithm", "mtopmerge: one ranked list for all queries, brought up to date in bulk"),
-            ("before the shuffle", f"at most {sum(self.largest_k):,} rows of each pane, key, task"),
-            ("windows", f"about {metrics['open_windows']:,} open at a time, of "
-                        f"{metrics['queries']:,} queries; {metrics['views']:,} different starts"),
-            ("candidates", f"about {together:,}{each}, of scores in random order"),
-            ("", f"each query for itself would keep {apart:,}: {apart / max(together, 1):,.1f} "
-                 f"times as many, and read every row {metrics['queries']:,} times"),
-            ("open panes", f"about {metrics['open_panes']}{each}"),
-            state_line(self.base, metrics),
-        ]  # fmt: skip
-
-    def _pane_lengths(self) -> str:
-        length, progressions = self.base.axis.length, self.boundaries.every
-        least = length(min(progression.slide for progression in progressions))
-        if len(progressions) == 1:
-            return f"{least} each"
-        return f"{least} at most, between all starts and ends ({len(progressions)} progressions)"
+        return explanation.lines(self)
 
     def explain_metrics(self) -> dict[str, Any]:
         """Give the numbers of the plan, by name; rows are per key."""
-        by_score: dict[str, list[TopK]] = {score: [] for score in self.score_texts}
-        for name, query in self.workload.queries.items():
-            by_score[self.workload.by[name]].append(query)
-        candidates = sum(map(candidates_together, by_score.values()))
-        open_panes = open_steps(self.base, self.step)
-        rows = candidates + sum(self.largest_k) * open_panes
-        panes, windows = panes_within(self.boundaries, self._longest), open_windows(self.queries)
-        return {
-            "path": "pane",
-            "queries": len(self.workload),
-            "scores": len(self.scores),
-            "largest_k": max(self.largest_k),
-            "panes_per_window": panes,
-            "open_windows": windows,
-            "views": min(panes, windows),  # different starts of open windows, at most
-            "candidates_per_key": candidates,
-            "independent_candidates_per_key": candidates_apart(self.queries),
-            "open_panes": open_panes,
-            "state_rows_per_key": rows,
-            "bytes_per_row": row_bytes(self.base),
-            "state_bytes_per_key": rows * row_bytes(self.base),
-        }
+        return explanation.metrics(self)
 
 
 class WorkloadQuery(JobQuery, RowFields):
@@ -427,9 +437,12 @@ class WorkloadFamily(Family):
             moments = getattr(workload.model.window, "unit", None) == "us"
             per_ms = (TimeAxis if moments else TickAxis).per_ms
             earlier = earlier_runs(df.sparkSession, options.checkpoint, per_ms)
+        pane_order = workload.pane_order
         if earlier is not None:
             earlier = earlier.with_casts(workload)
             earlier.check_scores(workload)
+            earlier.check_windows(workload)
+            pane_order = earlier.checked_order(pane_order)
         scores = workload.scores if earlier is None else earlier.scores
         columns = tuple(_score_column(df, workload, score) for score in scores)
         base = resolve_base(
@@ -449,7 +462,9 @@ class WorkloadFamily(Family):
         boundaries = Boundaries.of(query.window for query in workload.queries.values())
         if earlier is None:
             eras = (Era(None, boundaries),)
-            return WorkloadPlan(base, workload, scores, columns, largest_k, eras, {}, 0, 0)
+            return WorkloadPlan(
+                base, workload, scores, columns, largest_k, eras, {}, 0, 0, pane_order
+            )
         return WorkloadPlan(
             base,
             workload,
@@ -460,6 +475,7 @@ class WorkloadFamily(Family):
             earlier.complete_from(workload),
             earlier.spread,
             earlier.revision,
+            pane_order,
         )
 
     def expanded(self, description: dict[str, Any]) -> dict[str, Any]:
@@ -498,44 +514,3 @@ def _named(query: str) -> Iterator[None]:
 
 
 FAMILY = WorkloadFamily()
-
-
-_COUNTED = 100_000  # boundaries that are counted one by one
-
-
-def panes_within(boundaries: Boundaries, length: int) -> int:
-    """Panes in a window of a length."""
-    progressions = boundaries.every
-    if sum(length // p.slide for p in progressions) > _COUNTED:
-        return sum(-(-length // p.slide) for p in progressions)
-    return len({at for p in progressions for at in range(p.phase, length, p.slide)})
-
-
-def open_windows(queries: Iterable[TopK]) -> int:
-    """Windows that are open at a time."""
-    return sum(map(_windows, queries))
-
-
-def candidates_apart(queries: Iterable[TopK]) -> int:
-    """Rows per key that may still win, if each query keeps its own; scores in random order."""
-    return sum(math.ceil(candidates_of_panes(query.k, _windows(query))) for query in queries)
-
-
-def candidates_together(queries: list[TopK]) -> int:
-    """The same for all queries: a row of age a needs only the largest k of longer windows."""
-    if not queries:
-        return 0
-    step = min(query.window.slide for query in queries)
-    longer, most = [], 0
-    for query in sorted(queries, key=lambda query: -query.window.size):
-        most = max(most, query.k)
-        longer.append((max(1.0, query.window.size / step), most))
-    rows, age = float(longer[-1][1]), 1.0
-    for length, k in reversed(longer):
-        rows += k * math.log(length / age) if length > age else 0.0
-        age = max(age, length)
-    return min(math.ceil(rows), candidates_apart(queries))
-
-
-def _windows(query: TopK) -> int:
-    return -(-query.window.size // query.window.slide)

@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError
-from skyband.query import TopK
+from skyband.query import RANK_BYS, RankBy, Ties, TopK
 from skyband.spark.families.workload.boundaries import Boundaries, Era
 from skyband.spark.jobs import checkpoint as manifest
 from skyband.spark.jobs.checkpoint import same_score as same
@@ -26,14 +26,27 @@ from skyband.spark.options import plain_path
 from skyband.windows import CountWindow
 from skyband.workload.queries import Workload
 
-_DEFINES = 6  # of the values of a plain query; behind them is where its windows are complete
+PaneOrder = tuple[Ties, RankBy]
+USUAL_ORDER: PaneOrder = ("newest", "row_number")
+
+_SCORE = 5  # the place of the score among the values of a plain query
 
 
 def plain_query(query: TopK, by: str) -> list[Any]:
-    """A query as values that JSON knows: k, window, slide, offset of ends, full, score."""
+    """A query as values that JSON knows: k, window, slide, offset of ends, full, score.
+
+    Behind them stands what is unusual in it, if anything is: its ties, ranks, kind of window.
+    """
     window = query.window
     full = isinstance(window, CountWindow) and window.full
-    return [query.k, window.size, window.slide, window.end_offset, full, by]
+    unusual = {
+        **({"ties": query.ties} if query.ties != "newest" else {}),
+        **({"rank_by": query.rank_by} if query.shares_ranks else {}),
+        **({"window": window.kind} if window.panes.together else {}),
+    }
+    size = 0 if window.kind == "all_time" else window.size
+    plain: list[Any] = [query.k, size, window.slide, window.end_offset, full, by]
+    return [*plain, unusual] if unusual else plain
 
 
 def packed(value: Any) -> str:
@@ -54,6 +67,7 @@ class EarlierRuns:
     ``scores``       what the job computes
     ``fresh_from``   no row of theirs is at this position or later
     ``late_before``  rows before this position are later than the delay
+    ``pane_order``   that by which the best rows of panes are chosen
     """
 
     workload: dict[str, Any]
@@ -61,6 +75,7 @@ class EarlierRuns:
     revision: int
     fresh_from: int
     late_before: int
+    pane_order: PaneOrder = USUAL_ORDER
 
     @property
     def spread(self) -> int:
@@ -81,6 +96,31 @@ class EarlierRuns:
                     f"one of its scores: {', '.join(self.scores)}",
                     "start a new checkpoint, and a new sink, for another score",
                 )
+
+    def check_windows(self, workload: Workload) -> None:
+        """Refuse windows of all time that join: they hold rows that nobody kept."""
+        for name, query in workload.queries.items():
+            if name not in self.workload["queries"] and query.window.kind == "all_time":
+                raise QueryError(
+                    f"query {name!r} over {query.window} joins a job that has begun",
+                    "windows that begin after its rows",
+                    "start a new checkpoint, and a new sink, for it",
+                )
+
+    def checked_order(self, order: PaneOrder) -> PaneOrder:
+        """The order in which the job chooses the best rows of panes, if it serves another.
+
+        Rows of the best ranks hold the k best rows; rows of the best scores hold both.
+        """
+        least, most = (RANK_BYS.index(rank_by) for _, rank_by in (order, self.pane_order))
+        if order != self.pane_order and least >= most:
+            ties, rank_by = self.pane_order
+            raise QueryError(
+                f"queries with ties={order[0]!r} and rank_by={order[1]!r} among them join a job",
+                f"what its panes hold: the best rows by ties={ties!r}, rank_by={rank_by!r}",
+                "start a new checkpoint, and a new sink, for them",
+            )
+        return self.pane_order
 
     def with_casts(self, workload: Workload) -> EarlierRuns:
         """The same with scores as a workload writes them, if it casts to doubles what were such."""
@@ -129,6 +169,7 @@ def earlier_runs(
         before["revision"],
         (watermark + workload["spread"] + 1) * per_ms,
         watermark * per_ms,
+        (query.get("ties", USUAL_ORDER[0]), query.get("rank_by", USUAL_ORDER[1])),
     )
 
 
@@ -143,11 +184,13 @@ def revised(
         was = old["queries"].get(name)
         if was is None:
             continue
-        *window, score = was[:_DEFINES]
-        if window != now[: _DEFINES - 1] or not same(score, now[_DEFINES - 1]):
+        *old_query, _ = was  # behind a query stands where its windows are complete
+        *new_query, _ = now
+        rest = [[*each[:_SCORE], *each[_SCORE + 1 :]] for each in (old_query, new_query)]
+        if rest[0] != rest[1] or not same(old_query[_SCORE], new_query[_SCORE]):
             raise QueryError(
-                f"query {name!r} of checkpoint {checkpoint} was {was[:_DEFINES]} and is now "
-                f"{now[:_DEFINES]} (k, window, slide, offset of ends, full, score)",
+                f"query {name!r} of checkpoint {checkpoint} was {old_query} and is now "
+                f"{new_query} (k, window, slide, offset of ends, full, score, what is unusual)",
                 "the query that it was: a job may add queries and remove them",
                 "give the new query a name of its own",
             )

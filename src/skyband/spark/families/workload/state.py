@@ -24,36 +24,22 @@ from pyspark.sql.types import (
     StructField,
 )
 
-from skyband.order import Floats, Ints
 from skyband.spark.axis import FOREVER, WatermarkProgress
 from skyband.spark.columns import indexed, score_names
-from skyband.spark.families.workload.last_rankings import (
-    LastRankings,
-    RankedWindow,
-    Report,
-    WorkerQuery,
+from skyband.spark.families.workload.candidates import (
+    BestRows,
+    KeptRows,
+    OwnCandidates,
+    RankedWindows,
+    SharedCandidates,
 )
-from skyband.spark.state.candidates import Column, Pool
+from skyband.spark.families.workload.last_rankings import LastRankings, Report, WorkerQuery
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
-from skyband.workload import build
-from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
+from skyband.workload import can_share
+from skyband.workload.schedule import Schedule, Windows
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ANSWERS = 50_000
-"""Ranked rows that are handed over at once, about."""
-
-_ALGORITHM = "mtopmerge"
-_GONE = -(1 << 62)  # the position of rows that no window holds any more
-
-
-class BestRows(NamedTuple):
-    """The best rows of a pane by one score, best first; ``position`` is where the pane begins."""
-
-    position: int
-    score: Column
-    columns: list[Column]
 
 
 class WorkloadPane(NamedTuple):
@@ -66,126 +52,19 @@ class WorkloadPane(NamedTuple):
     complete_until: int
 
 
-class RankedWindows(NamedTuple):
-    """Windows with their rankings: slots of the pool, best first, one window after the other."""
-
-    windows: Windows
-    slots: Ints
-    upto: Ints
-
-    def each(self) -> Iterator[RankedWindow]:
-        """One window after the other."""
-        slots, upto = self.slots.tolist(), self.upto.tolist()
-        bounds = zip([0, *upto], upto, strict=False)
-        names = zip(self.windows.query.tolist(), self.windows.end.tolist(), strict=True)
-        for (query, end), (low, high) in zip(names, bounds, strict=True):
-            yield RankedWindow(query, end, slots[low:high])
-
-
-class WorkloadCandidates:
-    """Maintains the rows of one key and score that can still be in an answer of any query.
-
-    Rows of a pane stand at the position where the pane begins, and in the order of the panes; of
-    one pane the best comes last, since of equal scores the structure ranks the later first. Nothing
-    else is kept between calls: neither windows nor queries, so that the queries may change. Before
-    all others may stand rows that are no candidates, only to be reported as leaving.
-
-    Complexity: that of MTopMerge, plus O(w log w) per call for w open windows.
-    """
-
-    def __init__(self, schedule: Schedule, rate: float, width: int, done: int) -> None:
-        self.schedule = schedule.after(done)
-        self.pool = Pool(width)
-        self.position: Ints = np.empty(0, np.int64)
-        self.score: Floats = np.empty(0)
-        self.remaining: Ints = np.empty(0, np.int64)  # slots of the rows that may win later
-        self._structure = build(_ALGORITHM)
-        # the stretch of positions whose windows are answered at once
-        self._stretch = max(1, int(ANSWERS / rate)) if rate else 1 << 61
-
-    def __len__(self) -> int:
-        return len(self.remaining)
-
-    @property
-    def due(self) -> int | None:
-        """Where the next window ends that holds anything; None if nothing is left."""
-        return int(self.schedule.open.end.min()) if len(self.schedule.open.end) else None
-
-    def restore(self, position: Column, score: Column, columns: list[Column]) -> None:
-        """Take in the rows that an earlier call left."""
-        self.position, self.score = np.array(position, np.int64), np.array(score, np.float64)
-        self.pool.add(columns, len(position))
-
-    def run(self, panes: list[BestRows], closed: int) -> Iterator[RankedWindows]:
-        """Take in panes, in any order, and answer every window that ends at ``closed`` or before.
-
-        Afterwards only the rows are left that may win in a later window.
-        """
-        from skyband.workload.structure import PlacedRows  # compiles kernels, so not on the driver
-
-        self._join(sorted(panes, key=lambda pane: pane.position))
-        slot = np.arange(len(self.position), dtype=np.int64)
-        low = int(np.searchsorted(self.position, _GONE, side="right"))
-        self.schedule.require_few_windows(self.position[low:], closed)
-        while True:
-            begin = [int(self.position[low])] if low < len(slot) else []
-            begin += [] if self.due is None else [self.due]
-            answered = self.schedule.closed
-            upto = min(closed, max(answered, min(begin)) + self._stretch) if begin else closed
-            high = max(low, int(np.searchsorted(self.position, upto)))
-            part = slice(low, high)
-            rows = PlacedRows(self.score[part], slot[part], self.position[part], slot[part])
-            piece = self.schedule.cut(rows.at, upto)
-            answers = self._structure.push(rows, piece, places=False, numbers=False)
-            if len(piece.due.end):
-                yield RankedWindows(piece.due, answers.id, answers.upto)
-            low = high
-            if upto == closed:
-                break
-        self._forget(closed)
-
-    def _join(self, panes: list[BestRows]) -> None:
-        positions, scores = [self.position], [self.score]
-        newest = int(self.position[-1]) if len(self.position) else None
-        for pane in panes:
-            if newest is not None and pane.position <= newest:
-                raise AssertionError(f"a pane at {pane.position} after one at {newest}")
-            newest = pane.position
-            positions.append(np.full(len(pane.score), pane.position, np.int64))
-            scores.append(np.array(pane.score[::-1], np.float64))
-            self.pool.add([column[::-1] for column in pane.columns], len(pane.score))
-        self.position, self.score = np.concatenate(positions), np.concatenate(scores)
-
-    def _forget(self, closed: int) -> None:
-        none = np.empty(0, np.int64)
-        self._structure.forget(Piece(self.schedule.open, NO_WINDOWS, none, closed))
-        self.remaining = self._structure.kept()
-
-    def save(self, gone: list[int]) -> list[Column]:
-        """The rows that are left, in order: positions, scores, carried columns.
-
-        Before them stand those in the slots ``gone``, which are no candidates.
-        """
-        slots = [*gone, *self.remaining.tolist()]
-        columns = [[column[i] for i in slots] for column in self.pool.columns]
-        return [
-            [_GONE] * len(gone) + self.position[self.remaining].tolist(),
-            self.score[slots].tolist(),
-            *columns,
-        ]
-
-
 @dataclass(frozen=True)
 class WorkloadSpec(StateSpec):
     """Keeps the candidates of each key, by each score; the axis counts positions, not windows.
 
-    If ``changes`` are reported, it keeps what each query reported last, too.
+    If ``changes`` are reported, it keeps what each query reported last, too. The best rows of panes
+    stand with the newest of equal scores first, or the ``oldest_first``.
     """
 
     queries: tuple[WorkerQuery, ...]
     scores: int
     types: tuple[DataType, ...]
     changes: bool = False
+    oldest_first: bool = False
 
     @property
     def fields(self) -> tuple[StructField, ...]:
@@ -217,10 +96,22 @@ class WorkloadSpec(StateSpec):
             StructField("starts", ArrayType(LongType(), False)),
             StructField("ends", ArrayType(LongType(), False)),
             StructField("rows", slots),
-            *((StructField(name, slots) for name in ("ranks", "previous")) if self.changes else ()),
+            *(StructField(name, slots) for name in self.rank_columns),
             StructField("scores", ArrayType(DoubleType(), False)),
             *(StructField(f"kept_{i}", ArrayType(type)) for i, type in enumerate(self.types)),
         )
+
+    @property
+    def rank_columns(self) -> tuple[str, ...]:
+        """What is said of the ranks in each window, if it is not plain."""
+        if self.changes:
+            return ("ranks", "previous")
+        return ("ranks",) if any(each.query.shares_ranks for each in self.queries) else ()
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether one structure can answer all queries."""
+        return not self.oldest_first and all(can_share(each.query) for each in self.queries)
 
     def weight(self, row: tuple[Any, ...]) -> int:
         """How many ranked rows some windows hold."""
@@ -245,7 +136,8 @@ class WorkloadSpec(StateSpec):
         return schedules
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "schedules"}
+        computed = ("schedules", "shares")
+        return {name: value for name, value in self.__dict__.items() if name not in computed}
 
     def pane(self, values: tuple[Any, ...]) -> WorkloadPane:
         """A pane of its position, then columns by each score, then what its rows complete."""
@@ -272,32 +164,42 @@ class WorkloadSpec(StateSpec):
         return WorkloadPane(best, newest + 1 if self.axis.counts_rows else -FOREVER)
 
     def ahead(self, newest_pane: int, current: bool) -> WatermarkProgress:
-        """The end of the longest window that has begun and is shown."""
+        """The end of the longest window that has begun and is shown.
+
+        Windows of all time are shown as far as rows go, as at the end of a stream.
+        """
         windows = (
             each.query.window.slide
-            if each.query.open_windows == "current"
+            if each.query.open_windows == "current" or each.query.window.panes.together
             else each.query.window.size
             for each in self.queries
         )
-        return WatermarkProgress(newest_pane + max(windows), False)
+        return WatermarkProgress(newest_pane + max(windows), not self.axis.counts_rows)
 
     def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The windows of an output row, by query and end, each with its own rows."""
-        _, names, starts, ends, rankings, *columns = row
-        for name, start, end, slots in zip(names, starts, ends, rankings, strict=True):
+        _, names, starts, ends, rankings, *rest = row
+        windows, columns = rest[: len(self.rank_columns)], rest[len(self.rank_columns) :]
+        for name, start, end, slots, *ranks in zip(
+            names, starts, ends, rankings, *windows, strict=True
+        ):
             rows = [[column[slot] for slot in slots] for column in columns]
             ranking = list(range(len(slots)))
-            yield f"{end} {name}", (None, [name], [start], [end], [ranking], *rows)
+            shared = ([each] for each in ranks)
+            yield f"{end} {name}", (None, [name], [start], [end], [ranking], *shared, *rows)
 
     def is_current(self, row: tuple[Any, ...], newest_pane: int) -> bool:
         """Whether a window is the first of its query to end after the newest pane begins.
 
-        A query that shows all open windows has no other.
+        Of a query that shows all open windows, any window is one; but where rows leave together,
+        those that follow hold the same rows.
         """
         _, (name,), _, (end,), *_ = row
         query = next(each.query for each in self.queries if each.name == name)
-        shows_all = query.open_windows == "all"
-        return shows_all or bool(end - query.window.slide <= newest_pane < end)
+        has_begun = bool(end - query.window.slide <= newest_pane)
+        if query.open_windows == "all":
+            return has_begun or not query.window.panes.together
+        return has_begun and newest_pane < end
 
     def open(
         self, key: Any, fields: Mapping[str, Any] | None, store: PaneStore | None = None
@@ -305,8 +207,21 @@ class WorkloadSpec(StateSpec):
         """The candidates of a key, by each score."""
         done = -FOREVER // 2 if fields is None else fields["done"]
         width = len(self.types)
-        candidates = [WorkloadCandidates(*each, width, done) for each in self.schedules]
-        last_rankings = [LastRankings(self.queries) for _ in candidates]
+        candidates: list[KeptRows]
+        if self.shares:
+            candidates = [SharedCandidates(*each, width, done) for each in self.schedules]
+        else:
+            numbered = list(enumerate(self.queries))
+            candidates = [
+                OwnCandidates(
+                    [(number, each) for number, each in numbered if each.score == score],
+                    width,
+                    self.oldest_first,
+                    done,
+                )
+                for score in range(self.scores)
+            ]
+        last_rankings = [LastRankings(self.queries, each) for each in candidates]
         if fields is None:
             return WorkloadState(self, candidates, last_rankings, done)
         for i, (each, rankings) in enumerate(zip(candidates, last_rankings, strict=True)):
@@ -322,7 +237,7 @@ class WorkloadState(KeyState):
     """One key: candidates and last rankings by each score, and how far it is answered."""
 
     spec: WorkloadSpec
-    candidates: list[WorkloadCandidates]
+    candidates: list[KeptRows]
     last_rankings: list[LastRankings]
     done: int
     complete_until: int = -FOREVER
@@ -342,7 +257,7 @@ class WorkloadState(KeyState):
             reached = (pane.complete_until for pane in panes)
             self.complete_until = max([self.complete_until, *reached])
             closed = min(closed, self.complete_until) if ended else closed
-        for row, is_last in and_last(self._rows(panes, closed)):
+        for row, is_last in and_last(self._rows(panes, closed, ended)):
             yield (sum(map(len, self.candidates)) if is_last else None, *row)
         all_dues = [each.due for each in self.candidates] + [
             each.due for each in self.last_rankings
@@ -350,19 +265,29 @@ class WorkloadState(KeyState):
         dues = [due for due in all_dues if due is not None]
         self.due = None if ended or not dues else min(dues)
 
-    def _rows(self, panes: list[WorkloadPane], closed: int) -> Iterator[tuple[Any, ...]]:
+    def _rows(
+        self, panes: list[WorkloadPane], closed: int, ended: bool
+    ) -> Iterator[tuple[Any, ...]]:
         for i, candidates in enumerate(self.candidates):
             best = [pane.best[i] for pane in panes if pane.best[i].score]
-            answers = candidates.run(best, closed)
+            answers = candidates.run(best, closed, ended)
             if self.spec.changes:
                 yield from self._changes(candidates, self.last_rankings[i], answers, closed)
                 continue
             for ranked in answers:
-                yield self._row(candidates, ranked)
+                ranks = [self._ranks(candidates, ranked)] if self.spec.rank_columns else []
+                yield self._row(candidates, ranked, *ranks)
+
+    def _ranks(self, candidates: KeptRows, ranked: RankedWindows) -> list[list[int]]:
+        """The ranks of the rows of each window."""
+        return [
+            list(self.spec.queries[window.query].ranks(candidates, window.slots))
+            for window in ranked.each()
+        ]
 
     def _changes(
         self,
-        candidates: WorkloadCandidates,
+        candidates: KeptRows,
         last_rankings: LastRankings,
         answers: Iterator[RankedWindows],
         closed: int,
@@ -372,21 +297,20 @@ class WorkloadState(KeyState):
             yield from self._reported(candidates, list(last_rankings.reports(ranked.each())))
         yield from self._reported(candidates, list(last_rankings.farewells(closed)))
 
-    def _reported(
-        self, candidates: WorkloadCandidates, reports: list[Report]
-    ) -> Iterator[tuple[Any, ...]]:
+    def _reported(self, candidates: KeptRows, reports: list[Report]) -> Iterator[tuple[Any, ...]]:
         if not reports:
             return
         query, end, slots, ranks, previous = zip(*reports, strict=True)
-        size = [self.spec.queries[number].query.window.size for number in query]
-        ends = np.array(end, np.int64)
-        windows = Windows(ends - size, ends, np.empty(0, np.int64), np.array(query, np.int64))
+        pairs = zip(query, end, strict=True)
+        starts = np.array([self.spec.queries[number].start(at) for number, at in pairs], np.int64)
+        numbers = np.array(query, np.int64)
+        windows = Windows(starts, np.array(end, np.int64), np.empty(0, np.int64), numbers)
         upto = np.cumsum([len(each) for each in slots])
         ranked = RankedWindows(windows, np.array(list(chain(*slots)), np.int64), upto)
         yield self._row(candidates, ranked, list(ranks), list(previous))
 
     def _row(
-        self, candidates: WorkloadCandidates, ranked: RankedWindows, *ranks: list[list[int]]
+        self, candidates: KeptRows, ranked: RankedWindows, *ranks: list[list[int]]
     ) -> tuple[Any, ...]:
         """Some windows in the layout of the output, without the number of candidates."""
         used, slots = np.unique(ranked.slots, return_inverse=True)
