@@ -206,6 +206,11 @@ def test_rows_that_cannot_be_ranked_do_not_lengthen_all_time(run, tmp_path):
     ):
         for more in ((), ("--partition-by", "s")):
             assert {row["window_end"] for row in run(*asked, *window, *more).rows} == {"10", "20"}
+    queries = tmp_path / "queries.csv"
+    queries.write_text("name,k,window,slide,all_time,every\na,1,5,5,,\nb,1,,,true,10\n")
+    asked = ("workload", path, "--queries", queries, "--by", "v", "--time", "t")
+    rows = run(*asked, "--format", "csv", "--engine", "local").rows
+    assert {row["window_end"] for row in rows if row["query"] == "b"} == {"10", "20"}
 
 
 def test_a_window_without_a_start(run, file):

@@ -18,6 +18,7 @@ from skyband.dominating.query import TopKDominating
 from skyband.engine import snapshot
 from skyband.errors import QueryError, SnapshotError
 from skyband.partitioned import Partitioned
+from tests.command_line import Runner
 from tests.oracle import (
     Answer,
     all_time_windows,
@@ -180,3 +181,24 @@ def test_what_is_refused():
     with pytest.raises(SnapshotError, match=r"rank_by = 'rank'|ties = 'oldest'"):
         DominatingMonitor.restore(DominatingMonitor(query).snapshot(), plain)
     assert "share a rank" in DominatingMonitor(query).explain()
+
+
+def test_files(capsys, monkeypatch, tmp_path):
+    run = Runner(capsys, monkeypatch)
+    path = tmp_path / "equal.csv"
+    path.write_text("t,o,s,v\n1,a,x,1\n2,b,x,1\n3,c,x,0.5\n4,d,x,0.5\n")
+    window = ["--time", "t", "--window", 10, "--offset", 1]
+    for algorithm, asked in (
+        ("eva", ["dominating", path, "--on", "v:max"]),
+        ("eaa", ["incomplete", path, "--id", "o", "--stream", "s", "--value", "v"]),
+    ):
+        query = [*asked, "--k", 2, *window, "--format", "csv"]
+        rows = run(*query, "--rank-by", "rank", "--ties", "oldest").rows
+        assert [(row["rank"], row["o"]) for row in rows] == [("1", "a"), ("1", "b")]
+        assert [row["o"] for row in run(*query).rows] == ["b", "a"]
+        assert len(run(*query, "--rank-by", "dense_rank").rows) == 4
+        assert "--ties" in run.fails(*query, "--ties", "any")
+        refused = run.fails(*query, "--rank-by", "rank", "--algorithm", algorithm)
+        assert "with rank_by='rank'" in refused
+        explained = run("explain", *asked[1:], *window, "--rank-by", "rank")
+        assert "share a rank" in explained.out, explained.err

@@ -179,7 +179,7 @@ def _columns(query: FileQuery, batch: pa.RecordBatch) -> dict[str, Any]:
         if not query.keys:
             oldest, newest = batch.column("time")[0].as_py(), batch.column("time")[-1].as_py()
             require_reach(oldest or 0, newest or 0)
-            if isinstance(query.queries[0].window, AllTimeWindow):
+            if any(isinstance(one.window, AllTimeWindow) for one in query.queries):
                 newest = _newest_ranked(query, batch)
             columns["watermark"] = newest  # rows come sorted: nothing later is older
     return columns
