@@ -322,16 +322,15 @@ def dominator_counts(score: Scores, lasts: Ints, k: int, rank_by: RankBy) -> Int
     ``lasts`` are their last windows: a row dominates those below it that live no longer. Where
     rows share ranks, only higher scores count, as rows or each once.
     """
-    counts, longest = np.empty(len(score), np.int64), list[int]()
-    begins = np.ones(len(score), np.bool_)
-    if rank_by != "row_number":
-        begins[1:] = score[1:] != score[:-1]
-    for low, high in pairwise([*np.flatnonzero(begins).tolist(), len(score)]):
-        lives = [int(last) for last in lasts[low:high]]
-        counts[low:high] = [len(longest) - bisect_left(longest, last) for last in lives]
-        stay = [last for last, count in zip(lives, counts[low:high], strict=True) if count < k]
-        if rank_by == "dense_rank":
-            stay = [max(lives)]
-        for last in stay:
-            insort(longest, last)
-    return counts
+    counts, longest = list[int](), list[int]()
+    tied, value = list[int](), None  # last windows of the rows of the score at hand
+    for here, last in zip(score.tolist(), lasts.tolist(), strict=True):
+        if here != value or rank_by == "row_number":
+            for each in [max(tied)] if tied and rank_by == "dense_rank" else tied:
+                insort(longest, each)
+            tied, value = [], here
+        count = len(longest) - bisect_left(longest, last)
+        counts.append(count)
+        if count < k:  # what dominates a row that goes dominates those below it as well
+            tied.append(last)
+    return np.array(counts, np.int64)

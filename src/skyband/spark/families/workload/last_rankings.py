@@ -39,6 +39,8 @@ class WorkerQuery:
     def start(self, end: int) -> int:
         """Where the window starts that ends at a position."""
         panes = self._panes
+        if not panes.together:
+            return end - panes.size
         return panes.start((end - panes.offset) // panes.slide)
 
     def ranks(self, rows: ScoredRows, slots: list[int]) -> Sequence[int]:
@@ -108,9 +110,9 @@ class LastRankings:
 
     def _farewell(self, query: int, until: int) -> Iterator[Report]:
         window = self.by_query.get(query)
-        if self.queries[query].query.window.kind == "all_time":
-            return  # what it ranks never leaves
-        if window is not None and self._next_end(window) <= until:
+        if window is None or self._next_end(window) > until:
+            return
+        if self.queries[query].query.window.kind != "all_time":  # what that ranks never leaves
             yield from self._compared(RankedWindow(query, self._next_end(window), []))
 
     def _compared(self, now: RankedWindow) -> Iterator[Report]:
