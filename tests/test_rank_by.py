@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skyband import Monitor, TopK, Workload, all_time, cumulative, last
+from skyband import Monitor, TopK, Workload, WorkloadMonitor, all_time, cumulative, last
 from skyband.errors import QueryError, SnapshotError
 from skyband.order import shared_ranks
 from skyband.partitioned import Partitioned
@@ -236,10 +236,9 @@ def test_what_is_refused():
         TopK(2, last(count=3), rank_by="any")
     with pytest.raises(SnapshotError, match="rank_by = 'dense_rank'"):
         Monitor.restore(Monitor(query).snapshot(), TopK(2, last(count=3)))
-    with pytest.raises(QueryError, match="query 'a' has rank_by='dense_rank'"):
-        Workload({"a": query})
-    with pytest.raises(QueryError, match="query 'a' has ties='oldest'"):
-        Workload({"a": TopK(2, last(count=3), ties="oldest")})
+    for each in (query, TopK(2, last(count=3), ties="oldest")):
+        with pytest.raises(QueryError, match="algorithm is 'mtoplist' with a query for the top 2"):
+            WorkloadMonitor(Workload({"a": each}), "mtoplist")
 
 
 def test_files(capsys, monkeypatch, tmp_path):

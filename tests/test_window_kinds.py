@@ -23,6 +23,7 @@ from skyband import (
     TopKTotals,
     TotalsMonitor,
     Workload,
+    WorkloadMonitor,
     all_time,
     cumulative,
     last,
@@ -384,5 +385,5 @@ def test_families_that_cannot_say_so(window):
     for algorithm in ("likely", "approximate"):
         with pytest.raises(QueryError, match=f"a window that slides, for {algorithm}, which"):
             IncompleteMonitor(objects, algorithm)
-    with pytest.raises(QueryError, match="for query 'q' of a workload"):
-        Workload({"q": TopK(1, window)})
+    with pytest.raises(QueryError, match="algorithm is 'mtoplist' with a query for the top 1"):
+        WorkloadMonitor(Workload({"q": TopK(1, window)}), "mtoplist")

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import DoubleType, LongType
 
 from skyband import DataError, TopK, TopKIncomplete, Workload, WorkloadMonitor, last
+from skyband.query import TIES, Ties
 from skyband.spark import top_k, top_k_incomplete
 from skyband.spark.axis import FOREVER, PaneGrid, TimeAxis, WatermarkProgress
 from skyband.spark.families.incomplete.engine import IncompleteEngine
@@ -116,8 +117,9 @@ def test_pieces_of_a_batch_are_counted_together() -> None:
 
 
 @pytest.mark.parametrize("changes", [False, True])
-def test_a_stream_of_a_workload(changes: bool) -> None:
-    query = WorkerQuery("q", TopK(1, over_ticks(HALF, 1)), 0, None)
+@pytest.mark.parametrize("ties", TIES)
+def test_a_stream_of_a_workload(changes: bool, ties: Ties) -> None:
+    query = WorkerQuery("q", TopK(1, over_ticks(HALF, 1), ties=ties), 0, None)
     spec = WorkloadSpec(("key_0",), AXIS, GRID, (query,), 1, (), changes)
     panes = [WorkloadPane([BestRows(step - 1, [1.0], [])], -FOREVER) for step in STEPS]
     with pytest.raises(DataError, match=TOO_MANY):

@@ -326,6 +326,26 @@ def test_any_order_and_kind_of_window_is_answered_exactly(orders, changes, monke
             raise
 
 
+def test_all_time_ends_with_the_last_row_though_it_cannot_win():
+    queries = (
+        WorkerQuery("ever", TopK(1, all_time(every="10 milliseconds")), 0, None),
+        WorkerQuery("often", TopK(1, TimeWindow(1000, 1000)), 0, None),
+    )
+    spec = WorkloadSpec(("key_0",), TimeAxis("ts", 0), PaneGrid(1, 1), queries, 1, (LongType(),))
+    store, ends = Store(), []
+
+    def run(panes, watermark):
+        for _, row in run_task(WindowProcessor(spec, 1), store, panes, watermark):
+            ends.extend(zip(row.queries, row.ends, strict=True))
+
+    run([((0,), [(0, 0, [9.0], [1]), (0, 32_000, [1.0], [2])])], 34)
+    run([], spec.axis.end // 1000)
+    of_ever = [end for name, end in ends if name == "ever"]
+    assert of_ever == [10_000, 20_000, 30_000, 40_000]
+    assert not store.values
+    assert not store.timers
+
+
 @pytest.mark.parametrize("rank_by", RANK_BYS)
 def test_candidates_that_are_loaded_are_those_that_were_kept(rank_by):
     """Loaded from more rows than they were, as the candidates of other queries lie beside them."""
