@@ -12,7 +12,7 @@ from typing_extensions import override
 from skyband.dominating import build, options_of
 from skyband.dominating.bfa import Bfa
 from skyband.dominating.degradation import APPROXIMATE, Load, load_of
-from skyband.dominating.planner import plan, require_order
+from skyband.dominating.planner import plan, require_able
 from skyband.dominating.query import TopKDominating
 from skyband.dominating.window import WindowAlgorithm
 from skyband.engine.algorithm import Algorithm
@@ -43,7 +43,7 @@ def _described(described: Mapping[str, Any]) -> TopKDominating:
 
 
 def _planned(query: TopKDominating, algorithm: str, options: Mapping[str, Any]) -> Plan:
-    require_order(query, algorithm, "keep_up" in options)
+    require_able(query, algorithm, "keep_up" in options)
     if algorithm in APPROXIMATE or "keep_up" in options:
         require_sliding(query.window, "dominating points that are estimated")
     planned = plan(query) if algorithm == "auto" else Plan(algorithm, ("asked for by name",))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skyband.dominating.query import TopKDominating
-from skyband.engine.plan import Plan
+from skyband.engine.plan import Plan, require_order, unusual_order
 from skyband.errors import QueryError
 from skyband.windows import CountWindow
 
@@ -13,30 +13,20 @@ ANY_ORDER = "bfa"
 _TINY = 16  # points of a window in which nothing can be saved
 
 
-def require_order(query: TopKDominating, algorithm: str, estimates: bool = False) -> None:
-    """Refuse what cannot order equal scores as a query says: most algorithms, and estimates."""
-    if not _special(query) or (algorithm in ("auto", ANY_ORDER) and not estimates):
-        return
-    order = f"rank_by={query.rank_by!r}" if query.shares_ranks else f"ties={query.ties!r}"
-    if estimates:
+def require_able(query: TopKDominating, algorithm: str, estimates: bool = False) -> None:
+    """Refuse what cannot rank equal scores as a query says: most algorithms, and estimates."""
+    order = unusual_order(query)
+    if order is not None and estimates:
         raise QueryError(
             f"keep_up with {order}", "exact answers: estimates do not tie", "leave keep_up out"
         )
-    raise QueryError(
-        f"algorithm is {algorithm!r} with {order}",
-        f"{ANY_ORDER}, auto: others forget a point for another of equal score",
-        "leave algorithm out",
-    )
-
-
-def _special(query: TopKDominating) -> bool:
-    """Whether equal scores rank otherwise than usual."""
-    return query.ties == "oldest" or query.shares_ranks
+    others = "forget a point for another of equal score"
+    require_order(query, algorithm, (ANY_ORDER,), others)
 
 
 def plan(query: TopKDominating) -> Plan:
     """Choose an exact algorithm for a query."""
-    if _special(query):
+    if unusual_order(query) is not None:
         order = "the oldest of equal scores comes first"
         if query.shares_ranks:
             order = "points of equal score share a rank"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from skyband.query import RankBy
+from skyband.errors import QueryError
+from skyband.query import RankBy, Ties
 
 
 @dataclass(frozen=True)
@@ -45,3 +46,36 @@ class Setting:
     def span(self) -> int:
         """Whole slides in a window."""
         return self.size // self.slide
+
+
+class OrderedQuery(Protocol):
+    """A query that says how equal scores rank."""
+
+    @property
+    def ties(self) -> Ties:
+        """Which of equal scores ranks first."""
+
+    @property
+    def rank_by(self) -> RankBy:
+        """How ranks count."""
+
+
+def unusual_order(query: OrderedQuery) -> str | None:
+    """How a query ranks equal scores, as it is written; None if it is the usual way."""
+    if query.rank_by != "row_number":
+        return f"rank_by={query.rank_by!r}"
+    return f"ties={query.ties!r}" if query.ties != "newest" else None
+
+
+def require_order(query: OrderedQuery, algorithm: str, able: Sequence[str], others: str) -> None:
+    """Refuse an algorithm that cannot rank equal scores as a query says.
+
+    Those that are ``able`` can; ``others`` says what the rest does.
+    """
+    order = unusual_order(query)
+    if order is not None and algorithm not in ("auto", *able):
+        raise QueryError(
+            f"algorithm is {algorithm!r} with {order}",
+            f"{', '.join(able)}, auto: others {others}",
+            "leave algorithm out",
+        )

@@ -20,7 +20,7 @@ from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps, in_one_window
 from skyband.errors import DataError, QueryError, SnapshotError
 from skyband.incomplete import EXACT, build
-from skyband.incomplete.planner import plan, require_order
+from skyband.incomplete.planner import plan, require_able
 from skyband.incomplete.query import TopKIncomplete
 from skyband.order import Floats, Ints
 from skyband.windows import require_sliding
@@ -40,7 +40,7 @@ def _described(described: Mapping[str, Any]) -> TopKIncomplete:
 
 
 def _planned(query: TopKIncomplete, algorithm: str, options: Mapping[str, Any]) -> Plan:
-    require_order(query, algorithm)
+    require_able(query, algorithm)
     if algorithm != "auto":
         if algorithm not in EXACT:
             require_sliding(query.window, f"{algorithm}, which estimates")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from skyband.engine.plan import Plan
-from skyband.errors import QueryError
+from skyband.engine.plan import Plan, require_order, unusual_order
 from skyband.incomplete.query import TopKIncomplete
 
 MOST = 1 << 20
@@ -14,28 +13,17 @@ ANY_ORDER = "recompute"
 """The algorithm that orders equal scores by age in either way, and lets them share a rank."""
 
 
-def require_order(query: TopKIncomplete, algorithm: str) -> None:
-    """Refuse an algorithm that cannot order equal scores as a query says."""
-    if not _special(query) or algorithm in ("auto", ANY_ORDER):
-        return
-    order = f"rank_by={query.rank_by!r}" if query.shares_ranks else f"ties={query.ties!r}"
-    raise QueryError(
-        f"algorithm is {algorithm!r} with {order}",
-        f"{ANY_ORDER}, auto: others know the k best by the usual order alone",
-        "leave algorithm out",
-    )
-
-
-def _special(query: TopKIncomplete) -> bool:
-    """Whether equal scores rank otherwise than usual."""
-    return query.ties == "oldest" or query.shares_ranks
+def require_able(query: TopKIncomplete, algorithm: str) -> None:
+    """Refuse an algorithm that cannot rank equal scores as a query says."""
+    others = "know the k best by the usual order alone"
+    require_order(query, algorithm, (ANY_ORDER,), others)
 
 
 def plan(query: TopKIncomplete) -> Plan:
     """Choose an exact algorithm for a query."""
     streams = len(query.streams)
     common = f"{streams} stream{'s' if streams > 1 else ''}, k = {query.k:,}"
-    if _special(query):
+    if unusual_order(query) is not None:
         order = "objects of equal score share a rank"
         if not query.shares_ranks:
             order = "the oldest of equal scores comes first"

@@ -14,17 +14,17 @@ from skyband.engine.algorithm import Algorithm
 from skyband.engine.columns import id_column, number_column, weighted
 from skyband.engine.family import Family
 from skyband.engine.monitor import BaseMonitor
-from skyband.engine.plan import Plan, Setting
+from skyband.engine.plan import Plan, Setting, unusual_order
 from skyband.engine.results import Ranked, decoded
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, window_of
 from skyband.engine.steps import Steps, in_one_window
-from skyband.errors import DataError, QueryError
+from skyband.errors import DataError
 from skyband.order import Bools
 from skyband.query import TopK
 from skyband.topk import build, is_loaded
 from skyband.topk.plain import Plain
-from skyband.topk.planner import OLDEST_FIRST, SAMPLE, plan, require_shared_ranks, trend
+from skyband.topk.planner import SAMPLE, plan, require_able, trend
 
 
 def _described(described: Mapping[str, Any]) -> TopK:
@@ -45,17 +45,10 @@ def _described(described: Mapping[str, Any]) -> TopK:
 
 
 def _planned(query: TopK, algorithm: str, options: Mapping[str, Any]) -> Plan:
-    require_shared_ranks(query, algorithm)
-    if query.ties == "oldest" and algorithm not in ("auto", *OLDEST_FIRST):
-        raise QueryError(
-            f"algorithm is {algorithm!r} with ties='oldest'",
-            f"one of {', '.join(OLDEST_FIRST)}, auto: others forget an older row for a newer one"
-            " of equal score",
-            "leave algorithm out",
-        )
+    require_able(query, algorithm)
     if algorithm != "auto":
         return Plan(algorithm, ("asked for by name",))
-    if options and query.ties == "newest" and not query.shares_ranks:
+    if options and unusual_order(query) is None:
         return Plan("sap", ("options were given, and they are SAP's",))
     return plan(query)
 

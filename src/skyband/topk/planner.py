@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skyband.engine.plan import Plan
-from skyband.errors import QueryError
+from skyband.engine.plan import Plan, require_order
 from skyband.order import Floats
 from skyband.query import TopK
 from skyband.windows import CountWindow
@@ -43,14 +42,10 @@ def trend(scores: Floats) -> bool | None:
     return bool(np.mean(step[1:] != step[:-1]) < _SMOOTH)
 
 
-def require_shared_ranks(query: TopK, algorithm: str) -> None:
-    """Refuse an algorithm that cannot let rows share ranks, if they do."""
-    if query.shares_ranks and algorithm not in ("auto", SHARED_RANKS):
-        raise QueryError(
-            f"algorithm is {algorithm!r} with rank_by={query.rank_by!r}",
-            f"{SHARED_RANKS}, auto: others forget a row for another of equal score",
-            "leave algorithm out",
-        )
+def require_able(query: TopK, algorithm: str) -> None:
+    """Refuse an algorithm that cannot rank rows of equal score as a query says."""
+    able = (SHARED_RANKS,) if query.shares_ranks else OLDEST_FIRST
+    require_order(query, algorithm, able, "forget a row for another of equal score")
 
 
 def plan(query: TopK, observed: Floats | None = None) -> Plan:

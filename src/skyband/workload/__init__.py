@@ -6,6 +6,7 @@ from collections.abc import Collection
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from skyband.engine.plan import unusual_order
 from skyband.errors import QueryError
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ def can_share(query: TopK) -> bool:
 
     It forgets a row for a newer one of equal score, and knows windows by their length.
     """
-    alike = query.ties == "newest" and not query.shares_ranks
-    return alike and not query.window.panes.together
+    return unusual_order(query) is None and not query.window.panes.together
 
 
 def chosen(name: str, queries: Collection[TopK]) -> str:

@@ -46,7 +46,7 @@ from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.topk import ALGORITHMS
 from skyband.topk.estimates import candidates_of_panes, candidates_of_rows
-from skyband.topk.planner import plan, require_shared_ranks
+from skyband.topk.planner import plan, require_able
 from skyband.totals.aggregate import refuse_aggregate
 from skyband.windows import CountWindow
 
@@ -86,7 +86,7 @@ class TopKOptions(WindowOptions):
         )
         if isinstance(window, CountWindow) and self.sequence is None:
             check_algorithm(self.algorithm, ALGORITHMS)
-            require_shared_ranks(query, self.algorithm)
+            require_able(query, self.algorithm)
         else:
             self.refuse_algorithm()
         self.check()

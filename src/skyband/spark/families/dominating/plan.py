@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, LongType, StructField, StructType
 
 from skyband.dominating import ALGORITHMS, EXACT
-from skyband.dominating.planner import plan, require_order
+from skyband.dominating.planner import plan, require_able
 from skyband.dominating.query import Direction, TopKDominating
 from skyband.errors import QueryError
 from skyband.spark.columns import (
@@ -76,7 +76,7 @@ class DominatingOptions(WindowOptions):
             ties=self.ties,  # type: ignore[arg-type]
             rank_by=self.rank_by,  # type: ignore[arg-type]
         )
-        require_order(query, self.algorithm)
+        require_able(query, self.algorithm)
         self.check()
         self.check_window(window)
         if self.algorithm not in ("auto", *EXACT):
