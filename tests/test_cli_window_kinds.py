@@ -246,7 +246,7 @@ def test_explain(run, file):
         (["--every", "1 s"], "--every alone; expected one of --cumulative, --all-time"),
         (["--cumulative", "1 day", "--all-time", "--every", "1 s"], "both --cumulative and"),
         (["--cumulative", "1 day"], "--cumulative without --every"),
-        (["--all-time"], "--all-time without --every"),
+        (["--all-time"], "--all-time without --every; expected both; fix: add --every '1 minute'"),
         (["--all-time", "--every", "1 s", "--window", "1 h"], "--window with --all-time"),
         (["--all-time", "--every", "1 s", "--offset", "1 s"], "--offset with --all-time"),
         (["--cumulative", "1 day", "--every", "1 s", "--slide", "1 s"], "leave --slide out"),

@@ -251,3 +251,20 @@ def test_several_scores_one_lacking_in_the_newest_rows():
     assert [window.end for window in windows_of(parts, "a")] == [5, 10]
     assert [window.end for window in windows_of(parts, "b")] == [5, 10, 15]
     assert windows_of(parts, "b")[-1].rank.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("open_windows", ["all", "current"])
+def test_what_is_shown_of_all_time_becomes_final(open_windows):
+    """Where the newest row lacks a score, all time ends with the last row that has it."""
+    query = TopK(2, all_time(every=10), "updates", open_windows=open_windows)
+    monitor = WorkloadMonitor(Workload({"a": query, "b": query}, {"a": "a", "b": "b"}))
+    scores = {"a": np.array([1.0, 2.0]), "b": np.array([5.0, np.nan])}
+    shown = monitor.push(scores, times=np.array([5, 95]), watermark=0)
+    final = monitor.finish()
+    ends = [
+        {(name, window.end) for name, window in pushed if window.final == done}
+        for pushed, done in ((shown, False), (final, True))
+    ]
+    every = {("a", end) for end in range(10, 101, 10)} | {("b", 10)}
+    assert ends[1] == every
+    assert ends[0] == (every if open_windows == "all" else {("a", 100), ("b", 10)})

@@ -52,10 +52,10 @@ def test_counts_scores_and_full_windows(tmp_path):
 def test_orders_and_kinds_of_windows(tmp_path):
     """A file says them as a job and the command line do."""
     (tmp_path / "q.csv").write_text(
-        "name,k,window,slide,offset,cumulative,all_time,every,ties,rank_by\n"
-        "old,3,1 hour,5 minutes,,,,,oldest,rank\n"
-        "day,3,,,6 hours,1 day,no,1 hour,,dense_rank\n"
-        "ever,3,,,,,true,1 hour,,\n"
+        "name,k,window,slide,offset,cumulative,all_time,every,ties,rank_by,full\n"
+        "old,3,1 hour,5 minutes,,,,,oldest,rank,no\n"
+        "day,3,,,6 hours,1 day,no,1 hour,,dense_rank,no\n"
+        "ever,3,,,0,,true,1 hour,,,no\n"
     )
     (tmp_path / "q.yaml").write_text("""
 - {name: old, k: 3, window: 1 hour, slide: 5 minutes, ties: oldest, rank_by: rank}
@@ -137,6 +137,9 @@ def test_other_mistakes_are_told(tmp_path):
         "{": "is not YAML",
         "7": "no list of queries",
         "[7]": "query 1 is 7",
+        "[{name: a, k: 1, window: {all_time: true, every: 1 hour}, slide: 1 hour}]": (
+            "slide beside a window that is described by fields; expected all of it in window"
+        ),
     }.items():
         (tmp_path / "q.yaml").write_text(text)
         with pytest.raises(QueryError, match=message):

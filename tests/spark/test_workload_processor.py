@@ -14,15 +14,16 @@ from pyspark import cloudpickle
 from pyspark.sql.streaming.stateful_processor import TimerValues
 from pyspark.sql.types import LongType
 
-from skyband import TopK, Workload, all_time, cumulative
+from skyband import TopK, Workload, all_time, cumulative, last
 from skyband.errors import SnapshotError
 from skyband.query import RANK_BYS, TIES
 from skyband.spark.axis import PaneGrid, SequenceAxis, TimeAxis
 from skyband.spark.families.workload import candidates
 from skyband.spark.families.workload.boundaries import Boundaries, Era, label_and_pane, step_of
+from skyband.spark.families.workload.candidates import BestRows
 from skyband.spark.families.workload.last_rankings import WorkerQuery
 from skyband.spark.families.workload.restart import EarlierRuns, plain_query
-from skyband.spark.families.workload.state import WorkloadSpec
+from skyband.spark.families.workload.state import WorkloadPane, WorkloadSpec
 from skyband.spark.state.processor import WindowProcessor
 from skyband.windows import CountWindow, TimeWindow
 from tests import oracle
@@ -361,6 +362,40 @@ def test_candidates_that_are_loaded_are_those_that_were_kept(rank_by):
                 above = [i for i in above if score[i] > score[at]]
             better = {score[i] for i in above} if rank_by == "dense_rank" else above
             assert min(count, k) == min(len(better), k)
+
+
+def ahead(queries, panes, newest):
+    """The windows that are answered ahead of a stream, by end and query, and those shown."""
+    known = tuple(WorkerQuery(name, query, score, None) for name, query, score in queries)
+    scores = len(panes[0].best)
+    spec = WorkloadSpec(("key_0",), TimeAxis("ts", 0), PaneGrid(1, 1), known, scores, (LongType(),))
+    rows = spec.open((0,), None).run(panes, spec.ahead(newest, True))
+    windows = [window for row in rows for window in spec.each_window(row)]
+    return len(windows), [name for name, row in windows if spec.is_current(row, newest)]
+
+
+def test_windows_that_are_not_shown_are_not_answered_ahead():
+    """A long window beside a short step: only what is shown costs anything."""
+    year = {"time": "365 days", "slide": "365 days"}
+    queries = [
+        ("year", TopK(1, last(**year), "updates"), 0),
+        ("so far", TopK(1, cumulative("365 days", every="1 second"), "updates"), 0),
+    ]
+    pane = WorkloadPane([BestRows(0, [1.0], [[7]])], -(1 << 62))
+    answered, shown = ahead(queries, [pane], 0)
+    assert answered == len(shown) == 2
+
+
+@pytest.mark.parametrize("open_windows", ["all", "current"])
+def test_all_time_is_shown_up_to_the_last_row_of_its_score(open_windows):
+    query = TopK(1, all_time(every="10 seconds"), "updates", open_windows=open_windows)
+    second = 1_000_000
+    first, newest = BestRows(0, [1.0], [[7]]), BestRows(90 * second, [2.0], [[8]])
+    none = BestRows(90 * second, [], [[]])
+    panes = [WorkloadPane([first, first], -(1 << 62)), WorkloadPane([newest, none], -(1 << 62))]
+    _, shown = ahead([("a", query, 0), ("b", query, 1)], panes, 90 * second)
+    every = [f"{end * second} a" for end in range(10, 101, 10)]
+    assert shown == [*(every if open_windows == "all" else every[-1:]), f"{10 * second} b"]
 
 
 def test_a_query_that_left_and_came_back_begins_anew():

@@ -100,7 +100,10 @@ def order_of(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def window_of(given: Mapping[str, Any]) -> Window:
-    """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``."""
+    """A window from ``--last``, ``--time``, ``--window``, ``--slide``, ``--offset``, ``--full``.
+
+    Or from ``--cumulative`` or ``--all-time``, with ``--every``.
+    """
     names = ("last", "time", "window", "slide", "offset", "full")
     count, time, length, slide, offset, full = (given[name] for name in names)
     if any(given.get(name) for name in ("cumulative", "all_time", "every")):
@@ -150,8 +153,8 @@ def _window_so_far(given: Mapping[str, Any]) -> TimeWindow:
         if given[name]:
             raise QueryError(f"--{name} with {kind}", f"{kind} and --every", f"leave --{name} out")
     if every is None or given["time"] is None:
-        missing = "--every" if every is None else "--time"
-        raise QueryError(f"{kind} without {missing}", "both", f"add --time ts; {ways}")
+        missing, example = ("--every", "'1 minute'") if every is None else ("--time", "ts")
+        raise QueryError(f"{kind} without {missing}", "both", f"add {missing} {example}; {ways}")
     try:
         if period is None:
             return all_time(every=_amount(every, "--every"))

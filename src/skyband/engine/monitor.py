@@ -304,11 +304,16 @@ class BaseMonitor(ABC, Generic[Q]):
             final = panes.last_window(newest)
             if current or panes.together:
                 final = panes.first_window(newest)
-            if newest == -FOREVER or (self._steps.done is not None and final <= self._steps.done):
-                return self._nothing()
             waiting = self._inlet.waiting.fork()
             if arriving is not None:
                 waiting.add(arriving, ordered=True)
+            # all time ends with the last row that is ranked, which may not be the newest of all
+            if len(waiting):
+                final = min(final, panes.first_window(panes.until(waiting.newest)) - 1)
+            elif panes.until(newest) < FOREVER:
+                return self._nothing()
+            if newest == -FOREVER or (self._steps.done is not None and final <= self._steps.done):
+                return self._nothing()
             rows = waiting.release(panes.end(final)) or self._no_rows()
             assert rows.time is not None
             ahead._steps = copy.copy(self._steps)

@@ -42,10 +42,14 @@ _DAY = 86_400_000_000
 
 
 class WatermarkProgress(NamedTuple):
-    """How far a stream has come: the last window that has ended, and whether it was drained."""
+    """How far a stream has come: the last window that has ended, and whether it was drained.
+
+    Where a state runs ahead of its stream, ``newest`` is the newest pane that has rows.
+    """
 
     closed: int
     ended: bool
+    newest: int | None = None
 
 
 EVERYTHING = WatermarkProgress(FOREVER, True)

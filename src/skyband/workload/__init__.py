@@ -53,7 +53,7 @@ def chosen(name: str, queries: Collection[TopK]) -> str:
             f"algorithm is {name!r} with a query for the {alone}",
             "independent, auto: what queries share is kept in the order ties='newest', "
             "rank_by='row_number', for windows that slide",
-            "use 'auto', or make a workload of each",
+            "begin with algorithm='independent', or make a workload of each",
         )
     if name == "auto" and alone is not None:
         return "independent"

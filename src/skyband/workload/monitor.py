@@ -332,8 +332,13 @@ class WorkloadMonitor:
         so_far = self._together(answered)
         ends = np.full(len(self.names), FOREVER)  # of current windows, where only they are reported
         for name, query in self.queries.items():
-            if query.open_windows == "current":
-                ends[self._numbers[name]] = self._current_end(query, newest)
+            number = self._numbers[name]
+            if query.open_windows != "current":
+                continue
+            ends[number] = self._current_end(query, newest)
+            if isinstance(query.window, AllTimeWindow):  # it ends with the last row of its score
+                own = so_far.ranked.window_end[so_far.query == number]
+                ends[number] = own.max(initial=-FOREVER)
         current = ends[so_far.query]
         return so_far.only((current == FOREVER) | (so_far.ranked.window_end == current))
 

@@ -330,9 +330,18 @@ def _window(given: Mapping[str, Any], ticks: bool) -> Window:
     length = given.get("window")
     names = ("cumulative", "all_time", "every", "slide", "offset", "full")
     fields = {name: given[name] for name in names if name in given}
-    if isinstance(length, Mapping) and not fields:
-        return window_of_fields(length)
-    if any(name in fields for name in ("cumulative", "all_time", "every")):
+    described = any(name in fields for name in ("cumulative", "all_time", "every"))
+    if described or isinstance(length, Mapping):
+        usual = {"full": False, "offset": 0}  # which a file may say of any query
+        fields = {name: value for name, value in fields.items() if value != usual.get(name, ...)}
+        if isinstance(length, Mapping) and fields:
+            raise QueryError(
+                f"{next(iter(fields))} beside a window that is described by fields",
+                "all of it in window",
+                "write window: {cumulative: 1 day, every: 1 minute}",
+            )
+        if isinstance(length, Mapping):
+            return window_of_fields(length)
         return window_of_fields(fields if length is None else {"window": length, **fields})
     counted = isinstance(length, int) and not isinstance(length, bool) and not ticks
     return last(

@@ -482,7 +482,7 @@ class CandidateState(KeyState):
         self, panes: list[CandidatePane], progress: WatermarkProgress
     ) -> Iterator[tuple[Any, ...]]:
         """Take in panes, and answer what the watermark has passed."""
-        answers = self.candidates.run(panes, *progress)
+        answers = self.candidates.run(panes, progress.closed, progress.ended)
         spec = self.spec
         return answer_rows(answers, lambda: len(self.candidates), spec.changes, spec.shares_ranks)
 

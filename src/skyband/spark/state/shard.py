@@ -179,7 +179,7 @@ class Shard:
 
         Once the stream has ended, nothing is left.
         """
-        closed, ended = progress
+        closed, ended, _ = progress
         upto = self._last_due(None, progress)
         waiting: list[ShardPane] = []
         for pane in panes:
@@ -208,7 +208,7 @@ class Shard:
 
         Windows of all time end with the rows: those of earlier panes were answered when they came.
         """
-        closed, ended = progress
+        closed, ended, _ = progress
         if not ended:
             return closed
         if newest is None:

@@ -127,7 +127,7 @@ class PointsState(KeyState):
         """
         for pane in sorted(panes, key=lambda pane: pane.number):
             self._push(pane)
-        self.closed, self.ended = progress
+        self.closed, self.ended, _ = progress
         shared = self.spec.query.shares_ranks
         return answer_rows(self._answers(), lambda: len(self.engine.ids), self.spec.changes, shared)
 

@@ -266,7 +266,7 @@ class ShardCounts(KeyState):
         Once the stream has ended, windows that count rows, and those of all time, are answered as
         far as the rows complete them, and then nothing is left.
         """
-        closed, ended = progress
+        closed, ended, _ = progress
         panes = sorted(panes, key=lambda pane: pane.number)
         newest = max([self.counts.last_complete_window, *map(self.spec.last_at_end, panes)])
         upto = min(closed, newest) if ended else closed

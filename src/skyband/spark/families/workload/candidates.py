@@ -20,6 +20,7 @@ from skyband.query import RankBy
 from skyband.spark.axis import FOREVER, PaneGrid
 from skyband.spark.families.workload.last_rankings import RankedWindow, WorkerQuery
 from skyband.spark.state.candidates import CandidatePane, Candidates, Column, Pool, Ranking
+from skyband.windows import AllTimeWindow
 from skyband.workload import build
 from skyband.workload.schedule import NO_WINDOWS, Piece, Schedule, Windows
 
@@ -44,6 +45,13 @@ class RankedWindows(NamedTuple):
     windows: Windows
     slots: Ints
     upto: Ints
+
+    def since(self, end: int) -> RankedWindows:
+        """The windows that end at a position or later; ends ascend."""
+        first = int(np.searchsorted(self.windows.end, end))
+        begin = int(self.upto[first - 1]) if first else 0
+        later = np.arange(first, len(self.upto))
+        return RankedWindows(self.windows.take(later), self.slots[begin:], self.upto[later] - begin)
 
     def each(self) -> Iterator[RankedWindow]:
         """One window after the other."""
@@ -78,11 +86,14 @@ class KeptRows(ABC):
         """Where the next window ends that holds anything; None if nothing is left."""
 
     @abstractmethod
-    def run(self, panes: list[BestRows], closed: int, ended: bool) -> Iterator[RankedWindows]:
+    def run(
+        self, panes: list[BestRows], closed: int, ended: bool, newest: int | None = None
+    ) -> Iterator[RankedWindows]:
         """Take in panes, in any order, and answer every window that ends at ``closed`` or before.
 
-        Where the stream has ``ended``, windows of all time end with its last row. Afterwards only
-        the rows are left that may win in a later window.
+        Where the stream has ``ended``, windows of all time end with its last row. Where this runs
+        ahead, windows that are not shown need no answer: ``newest`` is the newest pane, of any
+        score. Afterwards only the rows are left that may win in a later window.
         """
 
     def restore(self, position: Column, score: Column, columns: list[Column]) -> None:
@@ -147,7 +158,9 @@ class SharedCandidates(KeptRows):
         """Where the next window ends that holds anything; None if nothing is left."""
         return int(self.schedule.open.end.min()) if len(self.schedule.open.end) else None
 
-    def run(self, panes: list[BestRows], closed: int, ended: bool) -> Iterator[RankedWindows]:
+    def run(
+        self, panes: list[BestRows], closed: int, ended: bool, newest: int | None = None
+    ) -> Iterator[RankedWindows]:
         """Take in panes, and answer every window that ends at ``closed`` or before."""
         from skyband.workload.structure import PlacedRows  # compiles kernels, so not on the driver
 
@@ -200,7 +213,9 @@ class OwnCandidates(KeptRows):
         dues = (each.due for each in self._queries)
         return min((due for due in dues if due is not None), default=None)
 
-    def run(self, panes: list[BestRows], closed: int, ended: bool) -> Iterator[RankedWindows]:
+    def run(
+        self, panes: list[BestRows], closed: int, ended: bool, newest: int | None = None
+    ) -> Iterator[RankedWindows]:
         """Take in panes, and answer every window that ends at ``closed`` or before."""
         first, known = self.first_candidate, len(self.position)
         self.join(panes)
@@ -209,11 +224,15 @@ class OwnCandidates(KeptRows):
             begins = max(first, each.first_row(self.position))
             before, new = slots[begins:known], slots[max(begins, known) :]
             each.load(self.position[before], self.score[before], before)
-            upto = each.grid.window_at(closed)
+            upto, since = each.grid.window_at(closed), -FOREVER
             if ended and first < len(slots):
-                newest = int(each.grid.pane(self.position[-1:])[0])
-                upto = min(upto, each.grid.last_at_end(newest))
-            yield from each.run(self.position[new], self.score[new], new, upto)
+                last = int(self.position[-1])
+                upto = min(upto, each.grid.last_at_end(int(each.grid.pane(self.position[-1:])[0])))
+                if newest is not None:
+                    since, shown = each.shown(newest, last)
+                    upto = min(upto, shown)
+            for ranked in each.run(self.position[new], self.score[new], new, upto):
+                yield ranked.since(each.grid.window_end(since)) if since > -FOREVER else ranked
         kept = [each.slots for each in self._queries]
         if self._endless:  # it tells where windows of all time end with the stream
             kept.append(slots[first:][-1:])
@@ -253,6 +272,18 @@ class QueryCandidates:
     def slots(self) -> Ints:
         """The slots of the candidates."""
         return np.array(self.candidates.rows.columns[0], np.int64)
+
+    def shown(self, newest: int, last: int) -> tuple[int, int]:
+        """The first and the last window that is shown while it is open, at most.
+
+        ``newest`` is the newest pane of the stream, ``last`` the newest row of the own score: all
+        time ends with it. Where rows leave together, later windows would show the same.
+        """
+        is_all_time = isinstance(self._query.window, AllTimeWindow)
+        pane = int(self.grid.pane(np.array([last if is_all_time else newest]))[0])
+        current = self._query.open_windows == "current"
+        end = self.grid.step(pane) if current else self.grid.last_begun(pane)
+        return end if current else -FOREVER, end
 
     def first_row(self, position: Ints) -> int:
         """The first of rows, at ascending positions, that a window of the query may hold.

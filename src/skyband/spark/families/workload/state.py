@@ -35,6 +35,7 @@ from skyband.spark.families.workload.candidates import (
 )
 from skyband.spark.families.workload.last_rankings import LastRankings, Report, WorkerQuery
 from skyband.spark.state.processor import KeyState, PaneStore, StateSpec, and_last, array_field
+from skyband.windows import AllTimeWindow
 from skyband.workload import can_share
 from skyband.workload.schedule import Schedule, Windows
 
@@ -174,7 +175,8 @@ class WorkloadSpec(StateSpec):
             else each.query.window.size
             for each in self.queries
         )
-        return WatermarkProgress(newest_pane + max(windows), not self.axis.counts_rows)
+        end = newest_pane + max(windows)
+        return WatermarkProgress(end, not self.axis.counts_rows, newest_pane)
 
     def each_window(self, row: tuple[Any, ...]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """The windows of an output row, by query and end, each with its own rows."""
@@ -196,6 +198,8 @@ class WorkloadSpec(StateSpec):
         """
         _, (name,), _, (end,), *_ = row
         query = next(each.query for each in self.queries if each.name == name)
+        if isinstance(query.window, AllTimeWindow):
+            return True  # no others are answered ahead: see QueryCandidates.shown
         has_begun = bool(end - query.window.slide <= newest_pane)
         if query.open_windows == "all":
             return has_begun or not query.window.panes.together
@@ -251,13 +255,13 @@ class WorkloadState(KeyState):
         Once the stream has ended, windows that count rows are answered as far as this key's rows
         complete them, and then nothing is left.
         """
-        closed, ended = progress
+        closed, ended, newest = progress
         self.done = closed
         if self.spec.axis.counts_rows:
             reached = (pane.complete_until for pane in panes)
             self.complete_until = max([self.complete_until, *reached])
             closed = min(closed, self.complete_until) if ended else closed
-        for row, is_last in and_last(self._rows(panes, closed, ended)):
+        for row, is_last in and_last(self._rows(panes, closed, ended, newest)):
             yield (sum(map(len, self.candidates)) if is_last else None, *row)
         all_dues = [each.due for each in self.candidates] + [
             each.due for each in self.last_rankings
@@ -266,11 +270,11 @@ class WorkloadState(KeyState):
         self.due = None if ended or not dues else min(dues)
 
     def _rows(
-        self, panes: list[WorkloadPane], closed: int, ended: bool
+        self, panes: list[WorkloadPane], closed: int, ended: bool, newest: int | None
     ) -> Iterator[tuple[Any, ...]]:
         for i, candidates in enumerate(self.candidates):
             best = [pane.best[i] for pane in panes if pane.best[i].score]
-            answers = candidates.run(best, closed, ended)
+            answers = candidates.run(best, closed, ended, newest)
             if self.spec.changes:
                 yield from self._changes(candidates, self.last_rankings[i], answers, closed)
                 continue
