@@ -5,14 +5,14 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test faults kernels classes lint bench docs clean
+.PHONY: help setup demo check test test-spark faults kernels classes jars lint bench docs clean
 
 help: ## show what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,plot,docs,real]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,plot,docs,real,kafka,delta,postgres,redis]"
 	@touch $(STAMP)
 
 setup: $(STAMP) ## create .venv with everything
@@ -32,13 +32,16 @@ kernels: setup ## compile the kernels that tests load; does nothing if they are 
 classes: setup ## archive the classes of Spark, so that it starts sooner in tests
 	$(BIN)/python -m tests.java
 
+jars: setup ## fetch the jars that tests need: a broker of Kafka, and connectors of Spark
+	$(BIN)/python -m tests.servers
+
 check: setup lint kernels ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
-faults: setup kernels classes ## kill drivers at every point, damage checkpoints, lose workers
+faults: setup kernels classes jars ## kill drivers at every point, damage checkpoints, lose workers
 	SKYBAND_KILLS=4 $(BIN)/python -m pytest -q tests/faults
 
-test: setup lint kernels classes ## everything: lint, the suite compiled, the kernels interpreted
+test: setup lint kernels classes jars ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \
@@ -53,6 +56,22 @@ test: setup lint kernels classes ## everything: lint, the suite compiled, the ke
 		tests/test_totals_also.py tests/test_totals_order.py tests/test_rank_by.py \
 		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py
 
+SPARK ?= 4.3.0
+OTHER := .venv-spark-$(SPARK)
+
+$(OTHER)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(OTHER)
+	sed 's/^pyspark==.*/pyspark==$(SPARK)/' constraints.txt > $(OTHER)/constraints.txt
+	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
+		-c $(OTHER)/constraints.txt -e ".[dev,kafka,delta,postgres,redis]"
+	@touch $@
+
+test-spark: $(OTHER)/.installed ## the Spark suite on another release: make test-spark SPARK=4.3.0
+	$(OTHER)/bin/python -m tests.compiling
+	$(OTHER)/bin/python -m tests.java
+	$(OTHER)/bin/python -m tests.servers
+	$(OTHER)/bin/python -m pytest -q -n 2 --dist worksteal tests/spark tests/faults
+
 bench: setup ## the benchmarks, quick: published figures beside ours
 	$(BIN)/skyband bench spark --quick
 	$(BIN)/skyband bench scan --quick
@@ -66,4 +85,4 @@ docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
 
 clean: ## remove what was made
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-spark-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

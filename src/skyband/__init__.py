@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
+from skyband.errors import DataError, QueryError, ServerDownError, SkybandError, SnapshotError
 from skyband.query import TopK
 from skyband.windows import (
     AllTimeWindow,
@@ -46,6 +46,7 @@ __all__ = [
     "Ranked",
     "RankedByQuery",
     "RankedWindow",
+    "ServerDownError",
     "SkybandError",
     "SnapshotError",
     "TimeWindow",

@@ -5,6 +5,7 @@
     SkybandError
     ├── QueryError      a query, window or option that makes no sense      (also ValueError)
     ├── DataError       data that does not fit the query                   (also ValueError)
+    ├── ServerDownError a server that cannot be reached, or takes nothing now
     └── SnapshotError   bytes that are not a snapshot of this query        (also ValueError)
 
 Each message says what was found, what was expected and the likely fix, and is raised before any
@@ -35,6 +36,10 @@ class QueryError(SkybandError, ValueError):
 
 class DataError(SkybandError, ValueError):
     """Data that does not fit the query."""
+
+
+class ServerDownError(SkybandError):
+    """A server that cannot be reached, or takes nothing now; it may be there again later."""
 
 
 class SnapshotError(SkybandError, ValueError):

@@ -35,6 +35,17 @@ def shared_ranks(score: Scores, offsets: Ints, dense: bool) -> Ints:
     return ranks
 
 
+def ranks_of_best(score: Scores, k: int, rank_by: str) -> Ints:
+    """The ranks of scores that stand best first, as far as they are k or less.
+
+    ``rank_by`` is that of a query. O(scores).
+    """
+    if rank_by == "row_number":
+        return np.arange(1, min(k, len(score)) + 1)
+    ranks = shared_ranks(score, np.array([0, len(score)]), rank_by == "dense_rank")
+    return ranks[: np.searchsorted(ranks, k, side="right")]
+
+
 def group_offsets(groups: Ints) -> Ints:
     """Where each group begins, of rows that stand group after group, and where the last ends."""
     begins = np.append(True, groups[1:] != groups[:-1])[: len(groups)]

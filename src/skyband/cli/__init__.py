@@ -14,51 +14,58 @@ import contextlib
 import os
 import sys
 from collections.abc import Sequence
+from signal import SIGINT
 
+from skyband.cli import signals
 from skyband.errors import SkybandError
 
 __all__ = ["main"]
 
-_WRONG, _INTERRUPTED, _UNREAD = 2, 130, 1
+_WRONG, _UNREAD = 2, 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code.
 
     0: done; 2: something about the command, the file or the data is wrong, reported in one line on
-    stderr; 130: interrupted; 1: the reader of our output went away.
+    stderr; 130, 143, 129: ended by SIGINT, SIGTERM, SIGHUP; 1: the reader of our output went away.
     """
-    from skyband.cli.app import app
-
     try:
-        code = app(
-            args=None if arguments is None else list(arguments),
-            prog_name="skyband",
-            standalone_mode=False,
-        )
-        sys.stdout.flush()
+        with signals.raised():
+            from skyband.cli.app import app
+
+            code = app(
+                args=None if arguments is None else list(arguments),
+                prog_name="skyband",
+                standalone_mode=False,
+            )
+            sys.stdout.flush()
     except SkybandError as error:
         return _fail(str(error))
     except KeyboardInterrupt:
-        return _INTERRUPTED
+        return signals.code() or signals.CODES[SIGINT]
     except BrokenPipeError:
         _silence()
         return _UNREAD
     except MemoryError:
         return _fail("not enough memory for this query; fix: ask for a smaller k or window")
-    except OSError as error:
-        _silence()
-        return _fail(f"{error.strerror or error}; fix: check where the output goes")
     except Exception as error:
+        if signals.code():  # libraries turn what a signal has cut short into errors of their own
+            return signals.code()
+        if isinstance(error, OSError):
+            _silence()
+            return _fail(f"{error.strerror or error}; fix: check where the output goes")
         if not hasattr(error, "format_message"):
             raise
         return _usage(error)
+    if signals.code():  # also if the parser of the command line has caught what a signal raised
+        return signals.code()
     return code if isinstance(code, int) else 0
 
 
 def _fail(message: str) -> int:
     print(f"skyband: {' '.join(message.split())}", file=sys.stderr)
-    return _WRONG
+    return signals.code() or _WRONG
 
 
 def _usage(error: Exception) -> int:

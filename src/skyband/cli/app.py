@@ -411,7 +411,7 @@ def demo(
     """Watch a lively stock market being ranked: the biggest trades of the last ten minutes."""
     from skyband.cli.commands import tools
 
-    tools.demo(seconds, seed, out, engine)
+    raise typer.Exit(tools.demo(seconds, seed, out, engine))
 
 
 @app.command()
@@ -423,11 +423,14 @@ def bench(
     as_json: Annotated[bool, flag("--json", "One array of flat records.")] = False,
     quick: Annotated[bool, flag("--quick", "Small sizes, under a minute.")] = False,
     rows: Annotated[int | None, flag("--rows", "Rows of the stream (spark only).")] = None,
+    server: Annotated[
+        str | None, flag("--server", "A broker, host:port (spark-kafka only).")
+    ] = None,
 ) -> None:
     """Run a benchmark of the repository, beside the papers' figures where there are any."""
     from skyband.cli.commands import tools
 
-    raise typer.Exit(tools.bench(words, quick, as_json, rows))
+    raise typer.Exit(tools.bench(words, quick, as_json, rows, server))
 
 
 @app.command()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -16,10 +17,12 @@ from pyspark.sql import DataFrame
 from skyband.demo import display
 from skyband.demo.trades import market
 from skyband.errors import QueryError, SkybandError
+from skyband.spark import java_process
 from skyband.spark.api import top_k
+from skyband.spark.java_process import GONE
 from skyband.spark.jobs.progress import BOARD, Progress
 from skyband.spark.jobs.run import observed
-from skyband.spark.sessions import log_file, session
+from skyband.spark.sessions import FAILURES, log_file, session
 
 ROWS_PER_BATCH = 2_000_000  # twenty seconds of the market
 _WRITTEN = "a demonstration of skyband wrote this directory\n"
@@ -29,25 +32,36 @@ _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
 
 
-def run_streams(seconds: float, seed: int, out: Path) -> None:
-    """Show the market for so many seconds, then say what was done."""
+def run_streams(seconds: float, seed: int, out: Path, stop: Event) -> None:
+    """Show the market for so many seconds, or until ``stop`` is set, then say what was done."""
     console = display.terminal()
     screen = None if console is None else display.DemoScreen(console, keep_progress=True)
-    with display.status(console, "Starting Spark ..."):
+    with _reworded(), display.status(console, "Starting Spark ..."):
         boards = Boards(out, seed)
-    with display.summarized(lambda: _summary(boards)):
+    with _reworded(), display.summarized(lambda: _summary(boards)):
         try:
             with screen or nullcontext():
-                _watch(boards, screen, seconds)
+                _watch(boards, screen, seconds, stop)
         finally:
             with display.status(console, "Stopping ..."):
                 boards.stop()
 
 
-def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float) -> None:
+@contextmanager
+def _reworded() -> Iterator[None]:
+    """Say it in one line if Spark has gone."""
+    try:
+        yield
+    except (*GONE, *FAILURES) as error:
+        if java_process.is_gone(error):
+            raise java_process.gone("run skyband demo again") from None
+        raise
+
+
+def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float, stop: Event) -> None:
     """Draw, or print, until the time is up, but not before both boards have answered anything."""
     printed = 0
-    while True:
+    while not stop.wait(_POLL):
         fresh = boards.look()
         frame = boards.frame()
         batches = boards.market.progress.batches
@@ -58,7 +72,6 @@ def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float) ->
             display.print_frame(frame)
         if frame.leaders and frame.sectors and boards.spent >= seconds:
             return
-        time.sleep(_POLL)
 
 
 class StreamBoard:
@@ -145,10 +158,16 @@ class Boards:
 
     def stop(self) -> None:
         """Leave nothing running."""
-        for board in self._boards:
-            board.stream.stop()
-            board.look()
-        self._spark.stop()
+        try:
+            for board in self._boards:
+                board.stream.stop()
+                board.look()
+        except KeyboardInterrupt:
+            java_process.end()
+            raise
+        finally:
+            with suppress(*FAILURES, *GONE):
+                self._spark.stop()
         log_file().unlink(missing_ok=True)
 
     def frame(self) -> display.Frame:

@@ -17,7 +17,7 @@ from skyband.incomplete.objects import batch_of
 from skyband.incomplete.query import TopKIncomplete
 from skyband.kernels.answers import Out
 from skyband.kernels.work import CANDIDATES, RESCANNED, RESCANS, SLIDES, counters
-from skyband.order import Floats, Ints, shared_ranks
+from skyband.order import Floats, Ints, ranks_of_best
 
 
 class State(NamedTuple):
@@ -122,12 +122,8 @@ class Recompute(Algorithm):
         np.maximum.at(newest, of, state.seq[:upto])
         setting = self.setting
         order = np.lexsort((newest if setting.oldest_first else -newest, -score))
-        size = setting.k
-        if setting.rank_by != "row_number":
-            ends, dense = np.array([0, len(order)]), setting.rank_by == "dense_rank"
-            ranks = shared_ranks(score[order], ends, dense)
-            size = int(np.searchsorted(ranks, setting.k, side="right"))
-        return score[order[:size]], newest[order[:size]]
+        best = order[: len(ranks_of_best(score[order], setting.k, setting.rank_by))]
+        return score[best], newest[best]
 
     @override
     def kept(self) -> Ints:

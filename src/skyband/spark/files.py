@@ -9,7 +9,7 @@ inside the JVM, in parallel.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -22,7 +22,9 @@ from pyspark.sql import functions as F
 from skyband.engine.columns import array_or_column
 from skyband.engine.results import Ranked
 from skyband.errors import SkybandError
+from skyband.spark import java_process
 from skyband.spark.axis import PaneGrid
+from skyband.spark.java_process import GONE
 from skyband.spark.plan import MOST
 from skyband.spark.sessions import FAILURES, log_file, refusal, session, spark_message
 from skyband.windows import CountWindow, Window, over_ticks
@@ -78,7 +80,9 @@ def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
         if spark is None:
             spark = session(master, settings=_BRIEF if rows < _MANY else None)
         yield spark
-    except FAILURES as error:
+    except (*GONE, *FAILURES) as error:
+        if java_process.is_gone(error):
+            raise java_process.gone("run again, or try --engine local") from None
         refused = refusal(error)
         if refused is not None:
             _delete_log(running)
@@ -88,13 +92,16 @@ def embedded(master: str | None, rows: int) -> Iterator[SparkSession]:
             f"Spark failed: {spark_message(error)}", fix=f"{log}try --engine local"
         ) from error
     except KeyboardInterrupt:
+        if running is None:
+            java_process.end()
         _delete_log(running)
         raise
     else:
         _delete_log(running)
     finally:
         if running is None and spark is not None:
-            spark.stop()
+            with suppress(*FAILURES, *GONE):
+                spark.stop()
 
 
 def _delete_log(running: SparkSession | None) -> None:

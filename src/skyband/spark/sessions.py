@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -19,11 +20,14 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from skyband.errors import QueryError, SkybandError
+from skyband.spark import java_process
+from skyband.spark.cluster.masters import require_master
+from skyband.spark.java_process import ENDING_SIGNALS, launching
 
 FAILURES = (PySparkException, Py4JError)
 """What is raised where Spark fails."""
 
-_REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by a Python worker
+_REFUSED = re.compile(r"^skyband\.errors\.\w+: (.+)$", re.MULTILINE)  # by Python
 
 LOCAL = "local[*,4]"
 """All cores; a task may fail three times, so a lost Python worker does not end a query."""
@@ -78,9 +82,14 @@ def session(
         conf.setdefault("spark.driver.memory", memory or _memory())
         conf.setdefault("spark.driver.bindAddress", "127.0.0.1")
         conf.setdefault("spark.driver.host", "127.0.0.1")
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    elif memory is not None:
+        conf.setdefault("spark.driver.memory", memory)
+    if master is not None:
+        require_master(master)
+    os.environ.setdefault("PYSPARK_PYTHON", conf.get("spark.pyspark.python", sys.executable))
     for kind in ("SQL", "DataFrame"):  # errors are raised; nobody wants them on stderr as well
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").setLevel("CRITICAL")
+    logging.getLogger().addFilter(_is_not_of_py4j)
     path = log_file() if log is None else Path(log)
     try:
         if master is not None and master.startswith("sc://"):
@@ -88,7 +97,7 @@ def session(
         builder = SparkSession.builder.master(master or LOCAL).appName(app)
         for name, value in conf.items():
             builder = builder.config(name, value)
-        with _interrupts_later(), _chatter_to(path):
+        with _interrupts_later(), _chatter_to(path), launching():
             return builder.getOrCreate()
     except (*FAILURES, RuntimeError) as error:
         raise SkybandError(
@@ -126,6 +135,11 @@ def log_file() -> Path:
     return Path(tempfile.gettempdir()) / f"skyband-spark-{os.getpid()}.log"
 
 
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record does not come from Py4J, which raises what it logs in the root's name."""
+    return "py4j" not in Path(record.pathname).parts
+
+
 def require_java() -> None:
     """Refuse to go on where there is nothing that Spark could run on."""
     home = os.environ.get("JAVA_HOME")
@@ -146,7 +160,7 @@ def _memory() -> str:
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Hold Ctrl-C back: a Java that is abandoned while it starts would never end."""
+    """Hold signals back: a Java that is abandoned while it starts would never end."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -154,15 +168,22 @@ def _interrupts_later() -> Iterator[None]:
 
     def note(number: int, frame: object) -> None:
         seen.append(number)
+        if len(seen) > 1:  # in haste: what starts is not waited for
+            java_process.kill()
 
-    before = signal.signal(signal.SIGINT, note)
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    for number, handler in before.items():
+        if handler != signal.SIG_IGN:
+            signal.signal(number, note)
     try:
         yield
     finally:
-        if signal.getsignal(signal.SIGINT) is note:  # else Spark has put its own there
-            signal.signal(signal.SIGINT, before)
-    if seen:
-        raise KeyboardInterrupt
+        for number, handler in before.items():
+            # Spark's own handler cancels jobs on Ctrl-C: it is for those who have none
+            if handler is not signal.default_int_handler or signal.getsignal(number) is note:
+                signal.signal(number, handler)
+        for received in seen:
+            signal.raise_signal(received)
 
 
 @contextmanager

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
 from functools import partial
+from io import StringIO
 from typing import Any
 
 from skyband.cli.commands import FAMILIES, family
@@ -112,8 +114,9 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
         if as_json:
             print_metrics({"query": query, **checked.plan.explain_metrics()})
         else:
-            source = ("source", f"{job.source.format}: {checked.columns}")
+            source = ("source", job.masked(f"{job.source.format}: {checked.columns}"))
             print_lines([("query", query), source, *job_lines(job, checked.plan)])
         if physical:
-            print()
-            checked.leaders.explain("formatted")
+            with redirect_stdout(StringIO()) as plan:
+                checked.leaders.explain("formatted")
+            print(f"\n{job.masked(plan.getvalue())}", end="")

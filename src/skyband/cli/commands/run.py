@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 from rich.console import Console
@@ -15,34 +12,41 @@ from rich.console import Console
 from skyband.cli.output import progress
 from skyband.cli.output.live_view import Lines, Nobody, Screen, Watcher, board, progress_lines
 from skyband.cli.output.live_view import now as clock
+from skyband.cli.signals import Stop
 from skyband.spark.jobs import file as jobs
 from skyband.spark.jobs.file import Job
 
-_STOPPED = {signal.SIGINT: 130, signal.SIGTERM: 143}
-
 
 def run_job(file: str, master: str | None, once: bool, quiet: bool) -> int:
-    """Run a job; 0 if it ended by itself, 130 after Ctrl-C, 143 after SIGTERM."""
+    """Run a job; 0 if it ended by itself, else the code of the signal that stopped it."""
     job = jobs.load(file, master)
     job = job.once() if once else job
-    from skyband.spark.jobs.run import Run, opened  # Spark, only for a sound job
-
     if not quiet:
         progress.tell("starting Spark, which takes some seconds")
-    with opened(job) as spark, Stop() as stop, Run(spark, job) as work:
-        work.prepare()
-        for note in work.notes:
-            print(f"skyband: note: {note}", file=sys.stderr)
-        with _watcher(job, work.query, quiet) as watcher:
-            work.go(stop.requested, lambda: watcher.see(work.progress))
+    with Stop() as stop:
+        from skyband.spark.jobs.run import Run, opened  # Spark, only for a sound job
+
+        with opened(job) as spark, Run(spark, job) as work:
+            work.make_ready(stop.requested)
+            if not stop.requested.is_set():
+                work.prepare()
+                for note in work.notes:
+                    print(f"skyband: note: {note}", file=sys.stderr)
+                with _watcher(job, work.query, quiet) as watcher:
+                    work.go(stop.requested, lambda: watcher.see(work.progress))
+                if not quiet:
+                    _show_leaders(watcher, work)
     if not quiet:
-        if isinstance(watcher, Screen):
-            print()
-        elif work.progress.leaders:
-            Console(highlight=False).print(board(work.progress.leaders, work.query), "")
-        for line in summary(job, work, stop.requested.is_set()):
-            print(line)
+        print(*summary(job, work, stop.requested.is_set()), sep="\n")
     return stop.code
+
+
+def _show_leaders(watcher: Watcher, work: Any) -> None:
+    """Leave the last leaderboard above the summary."""
+    if isinstance(watcher, Screen):
+        print()
+    elif work.progress.leaders:
+        Console(highlight=False).print(board(work.progress.leaders, work.query), "")
 
 
 @contextmanager
@@ -67,14 +71,14 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     if progress.batches == 0:
         lines = ["rows        none were read"]
     else:
-        names = ["rows", "windows", "set aside", "not ranked", *progress.extra]
+        names = ["rows", "windows", "set aside", "not ranked", "bad records", *progress.extra]
         names += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(progress_lines(progress, work.query, clock()))
         batches = f" in {progress.batches:,} batch{'es' if progress.batches > 1 else ''}"
         words["rows"] = f"{progress.rows:,} read{'' if job.batch else batches}"
         lines = [f"{name:12}{words[name]}" for name in names if name in words]
-    if job.sink.path is not None:
-        lines.append(f"results     {job.place(job.sink.path)}")
+    places = [job.place(one.sink.path) for one in job.each_sink if one.sink.path is not None]
+    lines += [job.masked(f"results     {place}") for place in places]
     first, *more = _next(job, work, stopped)
     return [*lines, f"to go on    {first}", *(f"{'':12}{line}" for line in more)]
 
@@ -93,27 +97,3 @@ def _next(job: Job, work: Any, stopped: bool) -> list[str]:
         f"{again} goes on from here with the rows that came since",
         "the last windows stay open for them; drain: true answers these as well",
     ]
-
-
-class Stop:
-    """Ctrl-C and SIGTERM end a run in order; a second one ends it at once."""
-
-    def __init__(self) -> None:
-        self.requested = threading.Event()
-        self.code = 0
-        self._before: dict[signal.Signals, Any] = {}
-
-    def __enter__(self) -> Stop:
-        if threading.current_thread() is threading.main_thread():
-            self._before = {kind: signal.signal(kind, self._stop) for kind in _STOPPED}
-        return self
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self.requested.is_set():
-            raise KeyboardInterrupt
-        self.code = _STOPPED[signal.Signals(number)]
-        self.requested.set()
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)

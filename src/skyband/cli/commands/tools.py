@@ -11,6 +11,7 @@ from typing import Any
 
 import skyband
 from skyband.cli import options
+from skyband.cli.signals import Stop
 from skyband.errors import QueryError
 
 
@@ -46,8 +47,8 @@ def generate(
     print(f"skyband: wrote {written:,} rows to {out}; {meaning}", file=sys.stderr)
 
 
-def demo(seconds: str | None, seed: str, out: str | None, engine: str) -> None:
-    """Show a market for so many seconds, on Spark or on the local engine."""
+def demo(seconds: str | None, seed: str, out: str | None, engine: str) -> int:
+    """Show a market for so many seconds, on Spark or on the local engine; return the exit code."""
     options.choice(engine, "--engine", ("spark", "local"))
     number = options.whole(seed, "--seed", least=0, example=0)
     if engine == "local":
@@ -55,10 +56,13 @@ def demo(seconds: str | None, seed: str, out: str | None, engine: str) -> None:
 
         length = _seconds(seconds or "20")
         run_locally(length, number, None if out is None else _parquet_file(out))
-        return
-    from skyband.demo.streams import run_streams
+        return 0
+    length, folder = _seconds(seconds or "60"), _directory(out or "skyband-demo")
+    with Stop() as stop:
+        from skyband.demo.streams import run_streams
 
-    run_streams(_seconds(seconds or "60"), number, _directory(out or "skyband-demo"))
+        run_streams(length, number, folder, stop.requested)
+    return stop.code
 
 
 def _seconds(text: str) -> float:
@@ -100,7 +104,13 @@ def _check_parent(path: Path, out: str, existing: str, writable: str) -> None:
         raise QueryError(f"--out {out!r} may not be written", writable)
 
 
-def bench(words: list[str], quick: bool, as_json: bool, rows: int | None = None) -> int:
+def bench(
+    words: list[str],
+    quick: bool,
+    as_json: bool,
+    rows: int | None = None,
+    server: str | None = None,
+) -> int:
     """Run the benchmark of the repository that the words name and return its exit code."""
     root = Path(skyband.__file__).resolve().parents[2]
     if not (root / "benchmarks" / "__init__.py").is_file():
@@ -112,7 +122,7 @@ def bench(words: list[str], quick: bool, as_json: bool, rows: int | None = None)
     sys.path.insert(0, str(root))
     import benchmarks
 
-    return int(benchmarks.run(words, quick=quick, as_json=as_json, rows=rows))
+    return int(benchmarks.run(words, quick=quick, as_json=as_json, rows=rows, server=server))
 
 
 def kernels(forget: bool) -> None:

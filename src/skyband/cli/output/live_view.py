@@ -66,6 +66,7 @@ class Lines:
             f"{batch.late:,} late groups",
             f"{batch.no_time + batch.future:,} rows set aside",
             f"{batch.null_score + batch.nan_score:,} not ranked",
+            *([f"{batch.bad:,} bad records"] if batch.bad else []),
             *(f"{count:,} {name}" for name, count in batch.extra.items() if count),
             f"{batch.seconds:.2f} s",
         ]
@@ -154,6 +155,7 @@ def progress_lines(
         ("late", f"{progress.late:,} partial groups (numRowsDroppedByWatermark)"),
         ("set aside", f"{progress.no_time:,} without a time, {progress.future:,} from the future"),
         ("not ranked", f"{progress.null_score:,} NULL and {progress.nan_score:,} NaN scores"),
+        *([("bad records", f"{progress.bad:,} that could not be parsed")] if progress.bad else []),
         *((name, f"{count:,} {meanings.get(name, name)}") for name, count in counts),
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),

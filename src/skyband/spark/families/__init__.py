@@ -10,7 +10,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from skyband.errors import QueryError
+
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from skyband.spark.plan import Family
 
 FAMILIES = [
@@ -26,6 +30,20 @@ FAMILIES = [
 def families() -> list[Family]:
     """All families."""
     return [import_module(name).FAMILY for name in FAMILIES]
+
+
+def description_of(leaders: DataFrame, fix: str) -> dict[str, Any]:
+    """The description of the query that made a DataFrame; raises if :func:`top_k` did not."""
+    query = None
+    if "rank" in leaders.columns:
+        query = leaders.schema["rank"].metadata.get("skyband")
+    if query is None:
+        raise QueryError(
+            f"a DataFrame of {', '.join(leaders.columns)}",
+            "what top_k returned, with its rank column",
+            fix,
+        )
+    return dict(query)
 
 
 def family_of_job(query: Mapping[str, Any]) -> Family:

@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 import skyband
 from skyband.durations import spoken
 from skyband.errors import QueryError, SnapshotError
-from skyband.spark.families import family_of
+from skyband.spark.families import description_of, family_of
 from skyband.spark.options import plain_path
 from skyband.spark.plan import PARTITIONS
 from skyband.spark.state.processor import STATE_VERSION
@@ -78,19 +78,11 @@ def _write(spark: SparkSession, checkpoint: str, manifest: dict[str, Any], mode:
 
 
 def described(leaders: DataFrame) -> dict[str, Any]:
-    """The description of the query that made a DataFrame; raises if :func:`top_k` did not."""
-    query = None
-    if "rank" in leaders.columns:
-        query = leaders.schema["rank"].metadata.get("skyband")
-    if query is None:
-        raise QueryError(
-            f"a DataFrame of {', '.join(leaders.columns)}",
-            "what top_k returned, with its rank column",
-            "claim the result of top_k",
-        )
+    """The description of the query that made a stream, as the manifest holds it."""
+    query = description_of(leaders, "claim the result of top_k")
     if not leaders.isStreaming:
         raise QueryError("a batch DataFrame", "a stream: only streams have checkpoints")
-    return family_of(query).expanded(dict(query))
+    return family_of(query).expanded(query)
 
 
 def read(spark: SparkSession, checkpoint: str) -> dict[str, Any] | None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from skyband.errors import DataError, QueryError, SkybandError, SnapshotError
+from skyband.spark.connectors import lacking
 from skyband.spark.families import families
 from skyband.spark.sessions import refusal
 
+_RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE)
 _NEW = "start a new checkpoint, or restore this one from a copy"
 
 
@@ -103,11 +106,93 @@ _CAUSES = (
         "",
     ),
     Cause(
+        r"TABLE_OR_VIEW_NOT_FOUND\] The table or view (?P<table>\S+)",
+        QueryError,
+        "there is no such table",
+        "a table or view of the catalog",
+        "check source.table, and the catalog that session.settings name",
+    ),
+    Cause(
+        r"bigger than (spark\.driver\.maxResultSize|local result size limit)",
+        SkybandError,
+        "the rankings of one batch are more than the driver takes",
+        "batches that fit: databases are written by the driver",
+        "read less at a time (maxFilesPerTrigger, maxOffsetsPerTrigger in source.options), or "
+        "raise session.memory and spark.driver.maxResultSize",
+    ),
+    Cause(
         r"PATH_ALREADY_EXISTS",
         QueryError,
         "there is something at the sink's path already",
         "a new directory: a batch is written once",
         "remove it, or name another sink.path",
+    ),
+    Cause(
+        r"(DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source).*kafka",
+        QueryError,
+        *lacking("kafka"),
+    ),
+    Cause(
+        r"(DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source).*delta",
+        QueryError,
+        *lacking("delta"),
+    ),
+    Cause(
+        r"AVRO_NOT_LOADED|(DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source).*avro",
+        QueryError,
+        *lacking("avro"),
+    ),
+    Cause(
+        r"UnknownTopicOrPartitionException|Topic (?P<topic>\S+) not present in metadata",
+        DataError,
+        "a topic of Kafka is not there",
+        "topics that exist",
+        "make it, with as many partitions as it needs",
+    ),
+    Cause(
+        r"KAFKA_DATA_LOSS|Some data may have been lost|OffsetOutOfRangeException",
+        DataError,
+        "Kafka has deleted records that were not read yet",
+        "a topic that keeps its records until they are read",
+        "let it keep them longer; to go on without them, set failOnDataLoss to false in "
+        "source.options",
+    ),
+    Cause(
+        r"org\.apache\.kafka\.common\.errors\.(Timeout|Disconnect|Network|BrokerNotAvailable)"
+        r"\w*Exception|No resolvable bootstrap urls|Failed to (construct|create new) kafka"
+        r"|KafkaAdminClient|Timed out waiting for a node assignment",
+        DataError,
+        "Kafka cannot be reached",
+        "a broker that answers",
+        "start it and run again: the stream goes on where it was",
+    ),
+    Cause(
+        r"PYTHON_VERSION_MISMATCH.*?version: (?P<version>\d+\.\d+)",
+        SkybandError,
+        "executors have another Python than the driver",
+        f"Python {sys.version_info.major}.{sys.version_info.minor}",
+        "name such a Python of theirs in the environment: PYSPARK_PYTHON",
+    ),
+    Cause(
+        r"Cannot run program \"(?P<python>[^\"]+)\"",
+        SkybandError,
+        "executors have no such Python",
+        "the path of a Python on their machines",
+        "name it in the environment: PYSPARK_PYTHON",
+    ),
+    Cause(
+        r"ModuleNotFoundError: No module named '(?P<module>[^']+)'",
+        SkybandError,
+        "the Python of executors lacks a package",
+        "the packages of the driver",
+        "install it there, or name another Python in the environment: PYSPARK_PYTHON",
+    ),
+    Cause(
+        r"SparkContext was shut down|Master removed our application",
+        SkybandError,
+        "the cluster has ended the application",
+        "executors that start and stay",
+        "see what they say: their stderr is in the work directory of a worker",
     ),
     Cause(
         r"DATA_SOURCE_NOT_FOUND|Failed to find (the )?data source",
@@ -154,6 +239,11 @@ def _path(text: str, pattern: str) -> str:
 
 def _first_line(error: BaseException) -> str:
     """The first line of what a stream says of its end, without error classes and codes."""
+    raised = (
+        _RAISED.findall(str(error)) if "Traceback (most recent call last)" in str(error) else []
+    )
+    if raised:
+        return str(raised[-1])  # by Python, in a sink
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     line = re.sub(r"^\[STREAM_FAILED\] Query \[[^\]]*\] terminated with exception: ", "", line)
     line = re.sub(r"^\[[\w.]+\] ", "", line)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,10 +17,11 @@ from pydantic_core import PydanticCustomError
 
 from skyband.durations import microseconds
 from skyband.errors import QueryError, SkybandError
+from skyband.spark import connectors
 from skyband.spark.columns import in_words
 from skyband.spark.expressions import safe_score
 from skyband.spark.families import family_of_job
-from skyband.spark.jobs import file_errors, sinks, sources
+from skyband.spark.jobs import file_errors, sinks, sources, variables
 from skyband.spark.jobs.queries import JobQuery, Part
 from skyband.spark.jobs.sinks import Sink
 from skyband.spark.jobs.sources import Source, Value
@@ -55,19 +57,27 @@ class Job(Part):
 
     source: Source = Field(description="a source: format, path, schema, options")
     query: JobQuery = Field(description=_QUERY)
-    sink: Sink = Field(description="a sink: format, path, options")
+    one_sink: Sink | None = Field(
+        default=None, alias="sink", description="a sink: format, path, options"
+    )
+    sinks: list[Sink] = Field(default=[], description="several sinks, each with a name")
     name: str | None = Field(default=None, description="a name")
     trigger: Trigger = Field(
         default=Trigger(kind="available_now"),
         description="available_now, batch, or every: 10 seconds",
     )
     checkpoint: str | None = Field(default=None, description="a directory")
+    connect: dict[str, str] = Field(
+        default={}, description="connectors that Spark fetches, such as {kafka: auto}"
+    )
     drain: bool = Field(default=False, description="true or false")
     session: Settings = Field(
         default=Settings(), description="settings: master, shuffle_partitions, memory, settings"
     )
     home: Path = Field(default=Path(), exclude=True)
     file: Path = Field(default=Path("job.yaml"), exclude=True)
+    variables: dict[str, str] = Field(default={}, exclude=True, repr=False)
+    notes: list[str] = Field(default=[], exclude=True)
 
     @field_validator("trigger", mode="before")
     @classmethod
@@ -84,6 +94,17 @@ class Job(Part):
         return family_of_job(type(self.query).model_fields)
 
     @property
+    def sink(self) -> Sink:
+        """The sink, of a job that has one."""
+        return self.one_sink or self.sinks[0]
+
+    @property
+    def each_sink(self) -> list[Job]:
+        """The same job for each of its sinks alone."""
+        alone = [self.model_copy(update={"one_sink": sink, "sinks": []}) for sink in self.sinks]
+        return alone or [self]
+
+    @property
     def batch(self) -> bool:
         """Whether everything is read at once, not as a stream."""
         return self.trigger.kind == "batch"
@@ -92,6 +113,10 @@ class Job(Part):
     def title(self) -> str:
         """The name of the job, or of its file."""
         return self.name or self.file.stem
+
+    def masked(self, text: str) -> str:
+        """A text without the values of the file's variables."""
+        return variables.masked(text, self.variables)
 
     def place(self, path: str) -> str:
         """A path of the file as Spark gets it."""
@@ -110,11 +135,30 @@ class Job(Part):
         """A path on this machine, or None if it is, or may be, elsewhere."""
         return self.home / path if self.here and not _SCHEME.match(path) else None
 
+    def shared_places(self, default: str) -> tuple[list[str], list[str]]:
+        """Paths of files that executors must see as this machine does: what is read and written.
+
+        ``default`` is the file system of paths that name none. Of a pattern, the directory above.
+        """
+        sinks = [sink.path for sink in (self.sinks or [self.sink])]
+        named = [self.source.path, self.checkpoint, self.source.bad_records, *sinks]
+        places = [_on_this_machine(self.place(path), default) if path else None for path in named]
+        source, *others = places
+        if source is not None and re.search(r"[*?{\[]", source):
+            source = os.path.dirname(re.split(r"[*?{\[]", source)[0])
+        return [source] if source else [], [place for place in others if place is not None]
+
     def once(self) -> Job:
         """The same job over what there is now, whatever its trigger."""
         if self.trigger.kind != "every":
             return self
         return self.model_copy(update={"trigger": Trigger(kind="available_now")})
+
+
+def _on_this_machine(place: str, default: str) -> str | None:
+    """The path of a place on this machine's file system, None if it is on another."""
+    url = place if _SCHEME.match(place) else f"{default.rstrip('/')}{place}"
+    return re.sub("^file:(//[^/]*)?", "", url) if url.startswith("file:") else None
 
 
 def load(path: str | Path, master: str | None = None) -> Job:
@@ -134,13 +178,17 @@ def load(path: str | Path, master: str | None = None) -> Job:
     query, home = content.get("query"), file.absolute().parent
     family = family_of_job(query if isinstance(query, dict) else {})
     model = create_model("Job", __base__=Job, query=(family.job_query, Field(description=_QUERY)))
-    for reserved in ("home", "file"):
+    for reserved in ("home", "file", "variables", "notes"):
         if reserved in content:
             raise file_errors.unknown(file.name, (reserved,), lines, model)
+    beside = {"home": home, "file": file, "notes": _notes(content)}
+    content, values = variables.filled_in(content, file.name, lines)
     try:
-        job = model.model_validate({**content, "home": home, "file": file})
+        job = model.model_validate({**content, **beside, "variables": values})
     except ValidationError as error:
-        raise file_errors.validation_error(error, file.name, lines, model) from None
+        masked = partial(variables.masked, values=values)
+        wrong = file_errors.validation_error(error, file.name, lines, model, masked)
+        raise variables.masked_error(wrong, values) from None
     if master is not None:
         session = job.session.model_copy(update={"master": master})
         job = job.model_copy(update={"session": session})
@@ -148,8 +196,17 @@ def load(path: str | Path, master: str | None = None) -> Job:
         job = job.model_copy(update={"query": job.query.loaded(home)})
         _check(job)
     except SkybandError as error:
-        raise type(error)(f"{file.name}: {error.found}", error.expected, error.fix) from None
+        named = type(error)(f"{file.name}: {error.found}", error.expected, error.fix)
+        raise variables.masked_error(named, values) from None
     return job
+
+
+def _notes(content: Any) -> list[str]:
+    """What people should know of a job file, though it is sound."""
+    return [
+        f"{place} holds a password in plain text: write ${{NAME}}, and set NAME in the environment"
+        for place in variables.plain_passwords(content)
+    ]
 
 
 def _text(file: Path) -> str:
@@ -176,12 +233,42 @@ def _check(job: Job) -> None:
     job.query.check(safe_score, "marks" if job.drain else None)
     if job.query.where is not None:
         safe_score(job.query.where, option="where")
-    sinks.check(job.sink)
+    _check_sinks(job)
     _check_run(job)
     _check_places(job)
 
 
+def _check_sinks(job: Job) -> None:
+    """Refuse none, one beside others, and two of one name."""
+    if (job.one_sink is None) == (not job.sinks):
+        raise QueryError(
+            "both sink and sinks are given" if job.sinks else "sink is missing",
+            "a sink: format, path, options; or sinks, a list of them",
+        )
+    names = [sink.title for sink in job.sinks]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(
+            f"two sinks are called {twice!r}", "names of their own", "write name: in each"
+        )
+    if job.sinks and (job.session.master or "").startswith("sc://"):
+        raise QueryError(
+            "several sinks over Spark Connect",
+            "a checkpoint that this machine can read: sinks fetch their batches from there",
+            "write one sink",
+        )
+    for one in job.each_sink:
+        sinks.check(one.sink)
+
+
 def _check_run(job: Job) -> None:
+    connectors.check(job.connect)
+    if job.connect and (job.session.master or "").startswith("sc://"):
+        raise QueryError(
+            "connect is given over Spark Connect",
+            "a server that has the connectors",
+            "leave it out, and start the server with the jars",
+        )
     if job.trigger.every is not None and microseconds(job.trigger.every, "trigger.every") <= 0:
         raise QueryError(f"trigger.every is {job.trigger.every!r}", "more than nothing")
     if job.batch and (job.checkpoint is not None or job.drain):
@@ -196,7 +283,8 @@ def _check_run(job: Job) -> None:
             "a run that ends by itself: to drain is to say that no more rows will come",
             "write trigger: available_now, or drain: false",
         )
-    needed = sinks.kind_of(job.sink).needs_checkpoint or not job.here
+    keeps = any(sinks.kind_of(one.sink).needs_checkpoint for one in job.each_sink)
+    needed = keeps or bool(job.sinks) or not job.here
     if not job.batch and job.checkpoint is None and needed:
         raise QueryError(
             "checkpoint is missing",
@@ -218,8 +306,11 @@ def _within(inner: str, outer: str) -> bool:
 
 
 def _check_places(job: Job) -> None:
-    """The three directories of a job must not lie within each other."""
-    named = {"source": job.source.path, "sink": job.sink.path, "checkpoint": job.checkpoint}
+    """The directories of a job must not lie within each other."""
+    named = {"source": job.source.path}
+    for each in job.each_sink:
+        named[f"sink {each.sink.title}" if job.sinks else "sink"] = each.sink.path
+    named |= {"checkpoint": job.checkpoint, "source.bad_records": job.source.bad_records}
     places = {name: job.place(path) for name, path in named.items() if path is not None}
     for one, inner in places.items():
         for other, outer in places.items():

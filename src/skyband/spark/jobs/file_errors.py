@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -52,14 +52,19 @@ def _walk(node: Any, path: Path, places: dict[Path, int], file: str) -> None:
 
 
 def validation_error(
-    error: ValidationError, file: str, places: Mapping[Path, int], root: type[BaseModel]
+    error: ValidationError,
+    file: str,
+    places: Mapping[Path, int],
+    root: type[BaseModel],
+    masked: Callable[[str], str],
 ) -> QueryError:
-    """The first thing that is wrong, for people."""
+    """The first thing that is wrong, for people; ``masked`` hides what they must not see."""
     errors = error.errors(include_url=False)
     paths = [_in_file(one["loc"], one["type"] == "missing", places) for one in errors]
     fields = {path[:2] for path in paths}
     at = max(range(len(errors)), key=lambda at: (paths[at][:2] == paths[0][:2], len(paths[at])))
     path, kind, value = paths[at], errors[at]["type"], errors[at]["input"]
+    value = masked(value) if isinstance(value, str) else value
     if kind == "extra_forbidden":
         return unknown(file, path, places, root)
     model, known = _within(root, path)

@@ -29,11 +29,15 @@ class Counts:
     future: int = 0
     null_score: int = 0
     nan_score: int = 0
+    bad: int = 0
     late: int = 0
     windows: int = 0
     ranked: int = 0
     extra: dict[str, int] = field(default_factory=dict)
 
+
+RECORDS = "skyband records"
+"""The metric of records that were parsed, and of those that could not be."""
 
 _READ = ("rows", "no_time", "future", "null_score", "nan_score")
 _COUNTS = [count.name for count in fields(Counts) if count.name != "extra"]
@@ -68,12 +72,14 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
         return None
     metrics = progress.get("observedMetrics") or {}
     read, answered = _metric(metrics, "skyband rows "), _metric(metrics, "skyband windows ")
+    records = _metric(metrics, RECORDS)
     operators = progress.get("stateOperators") or []
     windows = answered.get("windows") or 0
     return Batch(
         number=progress["batchId"],
         seconds=(progress.get("batchDuration") or 0) / 1000,
         **read_counts(read),
+        bad=records.get("bad") or 0,
         late=sum(operator["numRowsDroppedByWatermark"] for operator in operators),
         windows=windows,
         ranked=answered.get("ranked") or 0,

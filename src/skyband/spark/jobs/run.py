@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import shutil
 import tempfile
 import threading
@@ -16,20 +17,30 @@ from typing import Any, NamedTuple
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.utils import is_remote
 
-from skyband.spark import draining, explain, pipeline
+from skyband.spark import connectors, draining, explain, java_process, pipeline
+from skyband.spark.cluster.executors import Shortage, prepare
+from skyband.spark.cluster.masters import is_cluster
 from skyband.spark.columns import quoted
 from skyband.spark.derive import derived
 from skyband.spark.expressions import safe_score
 from skyband.spark.families import family_of
+from skyband.spark.java_process import GONE
+from skyband.spark.jobs import brokers, failures, sinks, sources
 from skyband.spark.jobs import checkpoint as manifests
-from skyband.spark.jobs import failures, sinks, sources
 from skyband.spark.jobs.file import Job
-from skyband.spark.jobs.progress import BOARD, Batch, Progress, leaders_of, read_counts
+from skyband.spark.jobs.outbox import Deliveries, Outbox, refuse_waiting
+from skyband.spark.jobs.progress import BOARD, RECORDS, Batch, Progress, leaders_of, read_counts
+from skyband.spark.jobs.variables import masked_error, masking, redaction
 from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
+from skyband.spark.sinks.patience import LOG, STOPPING
+from skyband.spark.sinks.ranked_batch import BatchWriter
 
 _POLL = 0.2  # seconds
+_STARTS = 4  # of a stream whose Python does not start in time
+_LATE_WORKER = "Python worker failed to connect back"
 _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
 
 
@@ -37,23 +48,50 @@ _ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters
 def opened(job: Job) -> Iterator[SparkSession]:
     """The active session, or a new one for the job, which ends with the block.
 
-    The log of a new session is deleted after success.
+    The log of a new session is deleted after success; what is left of it holds no secrets.
     """
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        yield active
-        return
-    spark = _session(job)
-    try:
-        yield spark
-    finally:
-        spark.stop()
-    log_file().unlink(missing_ok=True)
+    with masking(job.variables):
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            yield active
+            return
+        try:
+            spark = _session(job)
+            try:
+                yield spark
+            except KeyboardInterrupt:
+                java_process.end()
+                raise
+            finally:
+                with suppress(*FAILURES, *GONE):
+                    spark.stop()
+        except Exception:
+            _mask_log(job)
+            raise
+        except KeyboardInterrupt:
+            log_file().unlink(missing_ok=True)
+            raise
+        log_file().unlink(missing_ok=True)
+
+
+def _mask_log(job: Job) -> None:
+    """Take the values of a job's variables out of the log, in place: Java may still write there."""
+    if job.variables and log_file().exists():
+        with log_file().open("r+", encoding="utf-8", errors="replace") as log:
+            text = job.masked(log.read())
+            log.seek(0)
+            log.truncate()
+            log.write(text)
 
 
 def _session(job: Job) -> SparkSession:
     wanted = job.session
-    app, settings = f"skyband {job.title}", sources.option_texts(wanted.settings)
+    app = f"skyband {job.title}"
+    settings = connectors.settings(job.connect, sources.option_texts(wanted.settings))
+    options = sources.option_texts(job.source.options)
+    for each in job.each_sink:
+        options |= sources.option_texts(each.sink.options)
+    settings = redaction(settings, options, job.variables) | settings
     if wanted.master is None or not wanted.master.startswith("sc://"):
         return session(
             wanted.master,
@@ -79,7 +117,7 @@ class Run:
     def __init__(self, spark: SparkSession, job: Job) -> None:
         self.spark = spark
         self.job = job
-        self.notes: list[str] = []
+        self.notes: list[str] = list(job.notes)
         self.progress = Progress()
         self.drained = False
         self._temporary = job.checkpoint is None and not job.batch
@@ -90,17 +128,28 @@ class Run:
         )
         self.log = log_file() if log_file().exists() else None
         self._leaders: DataFrame | None = None
+        self._writers: dict[str, BatchWriter | None] = {}  # by the names of sinks
+        self._deliveries: Deliveries | None = None  # if there are several sinks
+        self._catches_up = False  # whether there is nothing left to rank, only to deliver
         self._partitions: str | None = None  # of the session, while the run has others
         self._read = Observation("skyband read")
+        self._records = Observation(RECORDS)
 
     def __enter__(self) -> Run:
+        LOG.addFilter(self._mask)
         return self
 
+    def _mask(self, record: logging.LogRecord) -> bool:
+        """Take the values of variables out of what sinks log."""
+        record.msg, record.args = self.job.masked(record.getMessage()), ()
+        return True
+
     def __exit__(self, *_: object) -> None:
+        LOG.removeFilter(self._mask)
         if self._temporary:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
         if self._partitions is not None:
-            with suppress(*FAILURES):  # it may be gone
+            with suppress(*FAILURES, *GONE):
                 self.spark.conf.set(PARTITIONS, self._partitions)
 
     @property
@@ -115,62 +164,189 @@ class Run:
         return self._leaders
 
     @property
+    def _resumes(self) -> str:
+        """How to go on after Spark has gone."""
+        if self.job.checkpoint is None:
+            return f"skyband run {self.job.file} begins anew"
+        return f"skyband run {self.job.file} resumes from the checkpoint"
+
+    @property
     def query(self) -> dict[str, Any]:
         """The description of the query."""
         return dict(self.leaders.schema["rank"].metadata["skyband"])
 
+    def make_ready(self, stop: threading.Event) -> None:
+        """Have the executors of a cluster ready, and see to it that they see the job's files."""
+        if not is_cluster(self.job.session.master):
+            return
+        with self._reworded():
+            context: Any = self.spark.sparkContext
+            default = context._jsc.hadoopConfiguration().get("fs.defaultFS")
+            prepare(self.spark, *self.job.shared_places(default), stop)
+
     def prepare(self) -> None:
         """Check the job against its columns, and its checkpoint against the job."""
         with self._reworded():
-            rows = sources.rows(self.spark, self.job)
+            brokers.check(self.job)
+            rows = sources.rows(self.spark, self.job, self._records if self.job.batch else None)
             if self.job.batch:
                 self._answer(rows)
+                for each in self.job.each_sink:
+                    self._writers[each.sink.title] = sinks.writer(self.leaders, each)
                 return
             manifest = manifests.read(self.spark, self.checkpoint)
             if manifest is None:
-                sinks.check_new(self.spark, self.job)
+                for each in self.job.each_sink:
+                    sinks.check_new(self.spark, each)
             elif self.job.session.shuffle_partitions is None:  # they are frozen into a checkpoint
                 self._partitions = self.spark.conf.get(PARTITIONS)
                 self.spark.conf.set(PARTITIONS, str(manifest["shuffle_partitions"]))
             self._answer(rows, self.drain, self.checkpoint)
-            manifests.claim(self.leaders, self.checkpoint)
-            sinks.check_type(self.leaders, self.job)
+            for each in self.job.each_sink:
+                sinks.check_type(self.leaders, each)
+            self._make_writers(is_new=manifest is None)
+            self._catches_up = manifest is not None and self._is_drained_with_sinks_behind()
+            if not self._catches_up:
+                manifests.claim(self.leaders, self.checkpoint)
+
+    def _make_writers(self, is_new: bool) -> None:
+        """Have each sink ready; of several, each takes its batches from an outbox."""
+        job, leaders, checkpoint = self.job, self.leaders, self.checkpoint.rstrip("/")
+        if not job.sinks:
+            if not is_new and not is_remote():
+                refuse_waiting(self._with_scheme(checkpoint))
+            self._writers[job.sink.title] = sinks.writer(leaders, job, checkpoint)
+            return
+        made = {
+            each.sink.title: sinks.outbox_writer(leaders, each, checkpoint, self.notes)
+            for each in job.each_sink
+        }
+        outbox = Outbox(self._with_scheme(checkpoint), leaders.schema)
+        self._deliveries = Deliveries(self.spark, outbox, made)
+        for sink in self._deliveries.sinks if not is_new else ():
+            if not sink.folder.numbers():
+                self.notes.append(f"sink {sink.name} is new: it gets what is ranked from now on")
+        self._writers[job.sink.title] = outbox.writer(self._deliveries.add)
+
+    def _with_scheme(self, checkpoint: str) -> str:
+        """The checkpoint as Spark takes it: without a scheme it is on its default file system."""
+        context: Any = self.spark.sparkContext
+        default = context._jsc.hadoopConfiguration().get("fs.defaultFS")
+        if checkpoint.startswith("/") and not default.startswith("file:"):
+            return f"{default.rstrip('/')}{checkpoint}"
+        return checkpoint
+
+    def _is_drained_with_sinks_behind(self) -> bool:
+        waiting = self._deliveries is not None and any(self._deliveries.behind().values())
+        return waiting and manifests.finished(self.spark, self.checkpoint)
 
     def _answer(self, rows: DataFrame, *places: str) -> None:
-        with _noted(self.notes):
+        with _noted(self.job, self.notes):
             rows, plan = _resolved(self.job, rows, *places)
         self._leaders = pipeline.answer(rows, plan, self._read if self.job.batch else None)
 
-    def go(self, stop: threading.Event, see: Callable[[], None]) -> None:
-        """Run until the job ends or ``stop`` is set; call ``see`` again and again meanwhile."""
-        with self._reworded():
-            if stop.is_set():
-                return
-            if self.job.batch:
-                self._batch(stop, see)
-                return
-            marked = self.job.drain and draining.drained(self.spark, self.drain)
-            self._stream(stop, see)
-            if self.job.drain and not marked and not stop.is_set():
-                draining.drain(self.spark, self.drain)
-                self._stream(stop, see)
-            self.drained = self.progress.last is not None and self.progress.last.drained
+    def go(self, stop: threading.Event, show: Callable[[], None]) -> None:
+        """Run until the job ends or ``stop`` is set; call ``show`` again and again meanwhile."""
+        shortage = Shortage(self.spark)
 
-    def _stream(self, stop: threading.Event, see: Callable[[], None]) -> None:
-        leaders = observed(self.leaders, BOARD, self.query)
-        query = sinks.start(leaders, self.job, self.checkpoint)
+        def see() -> None:
+            shortage.look()
+            show()
+
         try:
-            while query.isActive and not stop.wait(_POLL):
-                self._collect(query)
-                see()
+            with self._reworded(), brokers.watched(self.job):
+                if not stop.is_set():
+                    self._go(stop, see)
         finally:
-            if query.isActive:
-                query.stop()
-        self._collect(query, ended=True)
-        see()
-        failure = query.exception()
+            STOPPING.clear()
+
+    def _go(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        if self.job.batch:
+            self._batch(stop, see)
+            return
+        if self._deliveries is None:
+            self._streams(stop, see)
+            return
+        with self._deliveries.running():
+            try:
+                if not self._catches_up:
+                    self._streams(stop, see)
+                while not self._deliveries.settled() and not _stopped(stop):
+                    see()
+            finally:
+                STOPPING.set()  # sinks wait for their servers no longer
+        failure = self._deliveries.failure()
         if failure is not None and not stop.is_set():
             raise failure
+
+    def _streams(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        """Run over what there is; then once more, if the stream is to be drained."""
+        marked = self.job.drain and draining.drained(self.spark, self.drain)
+        self._stream(stop, see)
+        if self.job.drain and not marked and not stop.is_set():
+            draining.drain(self.spark, self.drain)
+            self._stream(stop, see)
+        self.drained = self.progress.last is not None and self.progress.last.drained
+
+    def _stream(self, stop: threading.Event, see: Callable[[], None]) -> None:
+        bad = self._keep_bad_records()
+        try:
+            self._rank(stop, see, bad)
+            ends = self.job.trigger.every is None
+            while bad is not None and ends and bad.isActive and not _stopped(stop):
+                see()
+            failure = None if bad is None else bad.exception()
+            if failure is not None and not stop.is_set():
+                raise failure
+        finally:
+            if bad is not None:
+                _stop(bad)
+
+    def _keep_bad_records(self) -> StreamingQuery | None:
+        """Write the records that cannot be parsed where the job wants them."""
+        path = self.job.source.bad_records
+        if path is None:
+            return None
+        writer: Any = sources.bad_records(self.spark, self.job).writeStream.format("parquet")
+        writer = writer.option("path", self.job.place(path)).queryName(f"{self.job.title} bad")
+        writer = writer.option("checkpointLocation", f"{self.checkpoint.rstrip('/')}/skyband/bad")
+        query: StreamingQuery = sinks.triggered(writer, self.job).start()
+        return query
+
+    def _rank(
+        self, stop: threading.Event, see: Callable[[], None], bad: StreamingQuery | None
+    ) -> None:
+        """Run the stream of ranked windows; it ends where ``bad``, beside it, fails.
+
+        Spark gives a Python worker ten seconds to start, which a busy machine may pass: the stream
+        is then started again, from its checkpoint.
+        """
+        for start in range(1, _STARTS + 1):
+            failure = self._rank_once(stop, see, bad)
+            if failure is None or stop.is_set():
+                return
+            if _LATE_WORKER not in str(failure) or start == _STARTS:
+                raise failure
+            LOG.warning("Python did not start in time, starting the stream again")
+
+    def _rank_once(
+        self, stop: threading.Event, see: Callable[[], None], bad: StreamingQuery | None
+    ) -> Exception | None:
+        """Run the stream until it ends; what it failed with, if it did."""
+        leaders = observed(self.leaders, BOARD, self.query)
+        query = sinks.start(leaders, self.job, self.checkpoint, self._writers[self.job.sink.title])
+        try:
+            while query.isActive and not _stopped(stop):
+                self._collect(query)
+                see()
+                failure = None if bad is None else bad.exception()
+                if failure is not None:
+                    raise failure
+        finally:
+            _stop(query)
+        self._collect(query, ended=True)
+        see()
+        return query.exception()
 
     def _collect(self, query: StreamingQuery, ended: bool = False) -> None:
         """Add up the batches that were reported since the last call."""
@@ -191,13 +367,14 @@ class Run:
 
         def write() -> None:
             try:
-                sinks.write(leaders, self.job)
+                self._write(leaders)
+                self._write_bad_records()
             except Exception as error:
                 failed.append(error)
 
         writing = threading.Thread(target=write, name="skyband batch", daemon=True)
         writing.start()
-        while writing.is_alive() and not stop.is_set():
+        while writing.is_alive() and not _stopped(stop, 0):
             writing.join(_POLL)
             see()
         if stop.is_set():
@@ -209,16 +386,74 @@ class Run:
         answered = dict(board.get)
         counts = read_counts(self._read.get)
         counts |= {name: answered[name] for name in ("windows", "ranked")}
+        if self.job.source.has_records:
+            counts["bad"] = self._records.get["bad"]
         seconds = time.monotonic() - began
         self.progress.add(Batch(0, leaders=leaders_of(answered), seconds=seconds, **counts))
         see()
 
+    def _write(self, leaders: DataFrame) -> None:
+        """Write all ranked windows into each sink; one that fails holds up no other."""
+        jobs = self.job.each_sink
+        if len(jobs) == 1 and sinks.kind_of(jobs[0].sink).reports_counts:
+            sinks.write(leaders, jobs[0], self._writers[jobs[0].sink.title])
+            return
+        failed: list[Exception] = []
+        leaders.persist()
+        leaders.write.format("noop").mode("overwrite").save()  # counts, whatever the sinks do
+        for each in jobs:
+            try:
+                sinks.write(leaders, each, self._writers[each.sink.title])
+            except Exception as error:
+                failed.append(error)
+        leaders.unpersist()
+        if failed:
+            raise failed[0]
+
+    def _write_bad_records(self) -> None:
+        path = self.job.source.bad_records
+        if path is not None:
+            sources.bad_records(self.spark, self.job).write.parquet(self.job.place(path))
+
     @contextmanager
     def _reworded(self) -> Iterator[None]:
+        with masking(self.job.variables):
+            try:
+                yield
+            except (*GONE, *FAILURES) as error:
+                if java_process.is_gone(error):
+                    raise java_process.gone(self._resumes) from error
+                raise failures.reworded(error, self.log, self.job.query.score_field) from error
+
+
+def _stopped(stop: threading.Event, seconds: float = _POLL) -> bool:
+    """Wait for a request to stop; it ends all waiting for servers as well."""
+    if stop.wait(seconds):
+        STOPPING.set()
+    return stop.is_set()
+
+
+def _stop(query: StreamingQuery) -> None:
+    """Stop a stream, in a thread of its own: Java answers when the batch under way has ended.
+
+    So whoever waits may be interrupted, and can still talk to Java.
+    """
+    if not query.isActive:
+        return
+    failed: list[Exception] = []
+
+    def stop() -> None:
         try:
-            yield
-        except FAILURES as error:
-            raise failures.reworded(error, self.log, self.job.query.score_field) from error
+            query.stop()
+        except Exception as error:
+            failed.append(error)
+
+    stopping = threading.Thread(target=stop, name="skyband stop", daemon=True)
+    stopping.start()
+    while stopping.is_alive():
+        stopping.join(_POLL)
+    if failed:
+        raise failed[0]
 
 
 class Explained(NamedTuple):
@@ -232,20 +467,25 @@ class Explained(NamedTuple):
 
 def explained(spark: SparkSession, job: Job) -> Explained:
     """Check a job as a run would, and leave nothing behind."""
-    notes: list[str] = []
+    notes: list[str] = list(job.notes)
     try:
         rows = sources.rows(spark, job)
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
-        with _noted(notes):
+        with _noted(job, notes):
             rows, plan = _resolved(job, rows)
         return Explained(plan, pipeline.answer(rows, plan), columns, notes)
     except FAILURES as error:
-        raise failures.reworded(error, None, job.query.score_field) from error
+        reworded = failures.reworded(error, None, job.query.score_field)
+        raise masked_error(reworded, job.variables) from (None if job.variables else error)
 
 
 def job_lines(job: Job, plan: Plan) -> explain.Lines:
     """The plan of a job: that of its query, where results go, and when it runs."""
-    return [*explain.explain_lines(plan), ("sink", sinks.promise(job)), ("run", _when(job))]
+    return [
+        *explain.explain_lines(plan),
+        *(("sink", job.masked(sinks.promise(each))) for each in job.each_sink),
+        ("run", _when(job)),
+    ]
 
 
 def _when(job: Job) -> str:
@@ -257,7 +497,7 @@ def _when(job: Job) -> str:
     drain = "; then it is drained: every window is answered" if job.drain else ""
     if job.checkpoint is None:
         return f"{often}{drain}; no checkpoint: a new run begins anew"
-    return f"{often}{drain}; checkpoint {job.place(job.checkpoint)}"
+    return job.masked(f"{often}{drain}; checkpoint {job.place(job.checkpoint)}")
 
 
 def _resolved(
@@ -273,12 +513,12 @@ def _resolved(
 
 
 @contextmanager
-def _noted(notes: list[str]) -> Iterator[None]:
+def _noted(job: Job, notes: list[str]) -> Iterator[None]:
     """Keep warnings for people instead of printing where in the code they arose."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield
-    notes += [str(warning.message) for warning in caught]
+    notes += [job.masked(str(warning.message)) for warning in caught]
 
 
 def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:

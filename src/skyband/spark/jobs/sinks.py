@@ -16,24 +16,30 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skyband.durations import microseconds
-from skyband.errors import QueryError
+from skyband.errors import QueryError, ServerDownError
 from skyband.spark.columns import quoted
-from skyband.spark.families import family_of
 from skyband.spark.jobs.queries import Part
 from skyband.spark.jobs.sources import FILE_FORMATS, Value, option_texts
-from skyband.spark.state.updates import UPDATE_COLUMNS
+from skyband.spark.sinks import kafka
+from skyband.spark.sinks.ranked_batch import BatchWriter
 
 if TYPE_CHECKING:
     from skyband.spark.jobs.file import Job
 
 
 class Sink(Part):
-    """Where ranked windows go."""
+    """Where ranked windows go; one of several is known by its name, which is its format's."""
 
+    name: str | None = Field(default=None, description="a name")
     format: str = Field(description="console, files, or a format that Spark writes")
     path: str | None = Field(default=None, description="a directory")
     file_format: str | None = Field(default=None, description="parquet, csv, json or orc")
     options: dict[str, Value] = Field(default={}, description="options of the format, by name")
+
+    @property
+    def title(self) -> str:
+        """The name of the sink, or of its format."""
+        return self.name or self.format.lower()
 
     @property
     def files(self) -> str:
@@ -42,7 +48,7 @@ class Sink(Part):
         return self.file_format or ("parquet" if kind == "files" else kind)
 
 
-def directory_per_batch(job: Job) -> Callable[[DataFrame, int], None]:
+def directory_per_batch(job: Job) -> BatchWriter:
     """A writer that gives each batch a directory of its own.
 
     A batch that is run again, after a crash, replaces what it wrote before: every row once, in
@@ -82,30 +88,53 @@ def _unnested(leaders: DataFrame, job: Job) -> DataFrame:
     return leaders.select(*columns[:at], *bounds, *columns[at + 1 :])
 
 
-def _keyed(leaders: DataFrame, job: Job) -> DataFrame:
-    """Make keys and values of rows, as Kafka takes them, in JSON: a key names a place in a ranking.
-
-    A row that is written twice has the same key both times. Rows that left have no rank, but one
-    that they had. Where rows share ranks, all that is known of a row is part of its key.
-    """
-    query = leaders.schema["rank"].metadata["skyband"]
-    names = [*family_of(query).query_columns, *query["keys"]]
-    if query["emit"] == "changes":
-        names.append("previous_rank")
-    if "rank_by" in query:
-        others = ("window", "rank", "score", *UPDATE_COLUMNS)
-        names = [name for name in leaders.columns if name not in others]
-    end = F.col("window.end").alias("end")
-    key = F.to_json(F.struct(end, *(F.col(quoted(name)) for name in names), "rank"))
-    return leaders.select(key.alias("key"), F.to_json(F.struct("*")).alias("value"))
-
-
 def _check_console(sink: Sink) -> None:
     if sink.path is not None or sink.options:
         raise QueryError(
             "sink.format is console with a path or options",
             "console by itself: it shows the leaderboard",
             "write format: parquet, or leave them out",
+        )
+
+
+MakeWriter = Callable[[DataFrame, "Job", str | None], BatchWriter]
+"""Makes a writer of batches of ranked windows, from these, the job and its checkpoint."""
+
+
+def _postgres(leaders: DataFrame, job: Job, checkpoint: str | None) -> BatchWriter:
+    from skyband.spark.sinks import to_postgres
+
+    options = {"name": job.title, **option_texts(job.sink.options)}
+    return to_postgres(leaders, checkpoint=checkpoint, **options)
+
+
+def _redis(leaders: DataFrame, job: Job, checkpoint: str | None) -> BatchWriter:
+    from skyband.spark.sinks import to_redis
+
+    options: dict[str, Any] = option_texts(job.sink.options)
+    changes = job.sink.options.get("changes", 0)
+    if isinstance(changes, bool) or not isinstance(changes, int) or changes < 0:
+        raise QueryError(f"sink.options.changes is {changes!r}", "how many to keep, such as 1000")
+    return to_redis(leaders, checkpoint=checkpoint, **{**options, "changes": changes})
+
+
+def _delta(leaders: DataFrame, job: Job, checkpoint: str | None) -> BatchWriter:
+    from skyband.spark.sinks import to_delta
+
+    storage = option_texts(job.sink.options)
+    patience = {"patience": storage.pop("patience")} if "patience" in storage else {}
+    place = job.place(job.sink.path or "")
+    return to_delta(
+        leaders, place, checkpoint=checkpoint, storage_options=storage or None, **patience
+    )
+
+
+def _check_no_path(sink: Sink) -> None:
+    if sink.path is not None:
+        raise QueryError(
+            f"sink.path is given for {sink.format}",
+            "options that say where the server is",
+            "write options: {url: ...}",
         )
 
 
@@ -116,8 +145,11 @@ class SinkKind:
     ``formats`` are as a job file names them; a kind without any takes all that no other does.
     ``promise`` is what ``explain`` shows: it may name the ``{format}``, that of the ``{files}``,
     and the ``{place}``. ``reshape`` changes ranked rows into what the sink takes; ``stream`` sets
-    the writer of a stream, ``write`` writes a batch. A sink that ``needs_checkpoint`` keeps what
-    it was given: a run has to go on where the last one was.
+    the writer of a stream, ``write`` writes a batch; a kind that takes whole batches has a
+    ``writer`` instead. A sink that ``needs_checkpoint`` keeps what it was given: a run has to go on
+    where the last one was. One that ``reports_counts`` lets Spark say what was counted of the rows
+    of a batch while they are written, which writers of Spark's first interface do not. Where
+    ``other_options`` are given, there are no more than these and the ``needed_options``.
     """
 
     formats: tuple[str, ...]
@@ -125,10 +157,14 @@ class SinkKind:
     needs_path: bool = False
     takes_file_format: bool = False
     needs_checkpoint: bool = True
+    reports_counts: bool = True
     check: Callable[[Sink], None] = lambda sink: None
     reshape: Callable[[DataFrame, Job], DataFrame] = lambda leaders, job: leaders
     stream: Callable[[Any, Job], Any] = _stream_format
     write: Callable[[DataFrame, Job], None] = _write_format
+    writer: MakeWriter | None = None
+    needed_options: tuple[str, ...] = ()
+    other_options: tuple[str, ...] | None = None
 
 
 SINKS = (
@@ -146,8 +182,7 @@ SINKS = (
         needs_path=True,
         takes_file_format=True,
         reshape=_unnested,
-        stream=lambda writer, job: writer.foreachBatch(directory_per_batch(job)),
-        write=lambda rows, job: directory_per_batch(job)(rows, 0),
+        writer=lambda leaders, job, checkpoint: directory_per_batch(job),
     ),
     SinkKind(
         FILE_FORMATS,
@@ -157,10 +192,36 @@ SINKS = (
     ),
     SinkKind(
         ("kafka",),
-        "{format}{place}: at least once, unless that sink can do better",
-        reshape=_keyed,
+        "a topic of Kafka: at least once; repeats have the same key",
+        check=_check_no_path,
+        reshape=lambda leaders, job: kafka.records(leaders),
+        needed_options=(kafka.SERVERS, "topic"),
+        reports_counts=False,
     ),
-    SinkKind((), "{format}{place}: at least once, unless that sink can do better"),
+    SinkKind(
+        ("postgres",),
+        "a table of PostgreSQL: each row exactly once",
+        check=_check_no_path,
+        writer=_postgres,
+        needed_options=("url", "table"),
+        other_options=("name", "patience"),
+    ),
+    SinkKind(
+        ("redis",),
+        "boards in Redis: the present ranking of each key, replaced at once",
+        check=_check_no_path,
+        writer=_redis,
+        needed_options=("url", "board"),
+        other_options=("changes", "expire", "patience"),
+    ),
+    SinkKind(
+        ("delta",), "a Delta table{place}: each row exactly once", needs_path=True, writer=_delta
+    ),
+    SinkKind(
+        (),
+        "{format}{place}: at least once, unless that sink can do better",
+        reports_counts=False,
+    ),
 )
 
 
@@ -179,12 +240,30 @@ def check(sink: Sink) -> None:
     if kind.needs_path and sink.path is None:
         raise QueryError(f"sink.path is missing for {sink.format}", "a directory for the results")
     kind.check(sink)
+    _check_options(sink, kind)
     if form is not None and not kind.takes_file_format:
         raise QueryError(
             f"sink.file_format is given for {sink.format}", "format: files, or no file_format"
         )
     if form is not None and form.lower() not in FILE_FORMATS:
         raise QueryError(f"sink.file_format is {form!r}", f"one of {', '.join(FILE_FORMATS)}")
+
+
+def _check_options(sink: Sink, kind: SinkKind) -> None:
+    missing = [name for name in kind.needed_options if name not in sink.options]
+    if missing:
+        raise QueryError(
+            f"sink.options.{missing[0]} is missing for {sink.format}",
+            f"options: {', '.join(kind.needed_options)}",
+        )
+    if kind.other_options is None:
+        return
+    known = (*kind.needed_options, *kind.other_options)
+    unknown = [name for name in sink.options if name not in known]
+    if unknown:
+        raise QueryError(
+            f"sink.options has {unknown[0]!r} for {sink.format}", f"one of {', '.join(known)}"
+        )
 
 
 def check_new(spark: SparkSession, job: Job) -> None:
@@ -237,21 +316,82 @@ def promise(job: Job) -> str:
     return kind_of(sink).promise.format(format=sink.format, files=sink.files, place=place)
 
 
-def start(leaders: DataFrame, job: Job, checkpoint: str) -> StreamingQuery:
-    """Start the stream into the job's sink."""
+def writer(leaders: DataFrame, job: Job, checkpoint: str | None = None) -> BatchWriter | None:
+    """What writes batches, if the sink takes whole ones; raises if it cannot work.
+
+    ``checkpoint`` is that of the stream, None for a batch.
+    """
+    make = kind_of(job.sink).writer
+    return None if make is None else make(leaders, job, checkpoint)
+
+
+def outbox_writer(leaders: DataFrame, job: Job, checkpoint: str, notes: list[str]) -> BatchWriter:
+    """What writes the batches of an outbox into one of several sinks.
+
+    A server that is down is noted, and tried again with the first batch: it holds up no other sink.
+    Files get a directory per batch: Spark's own file sink counts the batches of a stream alone.
+    """
     kind = kind_of(job.sink)
-    writer: Any = kind.reshape(leaders, job).writeStream.outputMode("append").queryName(job.title)
-    writer = kind.stream(writer.option("checkpointLocation", checkpoint), job)
-    if job.trigger.every is None:
-        writer = writer.trigger(availableNow=True)
+    writers: list[BatchWriter] = []
+
+    def make() -> BatchWriter:
+        if kind.formats == FILE_FORMATS:
+            return directory_per_batch(job)
+        return writer(leaders, job, checkpoint) or _append(job)
+
+    def write_batch(rows: DataFrame, batch: int) -> None:
+        if not writers:
+            writers.append(make())
+        writers[0](kind.reshape(rows, job), batch)
+
+    try:
+        writers.append(make())
+    except ServerDownError as error:
+        down = job.masked(error.found)
+        notes.append(f"{down}: what sink {job.sink.title} is to get waits in the outbox")
+    return write_batch
+
+
+def _append(job: Job) -> BatchWriter:
+    """A writer of batches into a format of Spark: at least once."""
+    if job.sink.format.lower() == "console":
+        return lambda rows, batch: None
+
+    def write(rows: DataFrame, batch: int) -> None:
+        format = rows.write.format(job.sink.format).options(**_format_options(job))
+        format.mode("append").save()
+
+    return write
+
+
+def start(
+    leaders: DataFrame, job: Job, checkpoint: str, writer: BatchWriter | None
+) -> StreamingQuery:
+    """Start the stream into the job's sink; ``writer`` is what :func:`writer` made for it."""
+    rows = leaders if job.sinks else kind_of(job.sink).reshape(leaders, job)
+    stream: Any = rows.writeStream.outputMode("append").queryName(job.title)
+    stream = stream.option("checkpointLocation", checkpoint)
+    if writer is None:
+        stream = kind_of(job.sink).stream(stream, job)
     else:
-        milliseconds = max(1, microseconds(job.trigger.every) // 1000)
-        writer = writer.trigger(processingTime=f"{milliseconds} milliseconds")
-    query: StreamingQuery = writer.start()
+        stream = stream.foreachBatch(writer)
+    query: StreamingQuery = triggered(stream, job).start()
     return query
 
 
-def write(leaders: DataFrame, job: Job) -> None:
+def triggered(writer: Any, job: Job) -> Any:
+    """A writer of a stream that runs when the job says."""
+    if job.trigger.every is None:
+        return writer.trigger(availableNow=True)
+    milliseconds = max(1, microseconds(job.trigger.every) // 1000)
+    return writer.trigger(processingTime=f"{milliseconds} milliseconds")
+
+
+def write(leaders: DataFrame, job: Job, writer: BatchWriter | None) -> None:
     """Write all ranked windows at once into the job's sink."""
     kind = kind_of(job.sink)
-    kind.write(kind.reshape(leaders, job), job)
+    rows = kind.reshape(leaders, job)
+    if writer is None:
+        kind.write(rows, job)
+    else:
+        writer(rows, 0)

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StructField, StructType
 
-from skyband.order import Scores, shared_ranks
+from skyband.order import Scores, ranks_of_best
 from skyband.query import RankBy
 from skyband.spark.columns import POSITION, SCORE, indexed
 from skyband.spark.panes import all_rows, numbered_rows, row_blocks
@@ -227,16 +227,10 @@ def _total(candidates: list[int | None]) -> int | None:
 def _best(k: int, rankings: Columns, order: Order) -> tuple[list[int], Columns]:
     """The ranks of the k best of some rankings; their scores, parts of ids, newest times."""
     together = [list(chain(*column)) for column in rankings]
-    if not order.shared:
-        top = _order(k, together, order.oldest_first)[:k]
-        ranks = list(range(1, len(top) + 1))
-    else:
-        top = _order(len(together[0]), together, order.oldest_first)
-        scores, ends = _scores([together[0][i] for i in top]), np.array([0, len(top)])
-        shared = shared_ranks(scores, ends, order.rank_by == "dense_rank")
-        ranks = shared[shared <= k].tolist()
-        top = top[: len(ranks)]
-    return ranks, [[column[i] for i in top] for column in together]
+    places = _order(len(together[0]) if order.shared else k, together, order.oldest_first)
+    scores = _scores([together[0][i] for i in places])
+    ranks: list[int] = ranks_of_best(scores, k, order.rank_by).tolist()
+    return ranks, [[column[i] for i in places[: len(ranks)]] for column in together]
 
 
 def _scores(scores: list[Any]) -> Scores:

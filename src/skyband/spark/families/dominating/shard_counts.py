@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.engine import snapshot
-from skyband.order import Floats, Ints, shared_ranks
+from skyband.order import Floats, Ints, ranks_of_best
 from skyband.query import RankBy
 from skyband.spark.axis import EVERYTHING, FOREVER, WatermarkProgress
 from skyband.spark.state.batch import Piece, handed_over, python_rows, rows_of
@@ -416,12 +416,9 @@ class CountSums:
     def _ranked(self, total: Ints, slots: Ints) -> tuple[Ints, list[list[int]]]:
         """The places of candidates that rank, the best first, and their ranks if they share any."""
         order = np.lexsort((slots if self._oldest_first else -slots, -total))
-        if self._rank_by == "row_number":
-            return order[: self._k], []
-        ends = np.array([0, len(order)])
-        ranks = shared_ranks(total[order], ends, self._rank_by == "dense_rank")
-        size = int(np.searchsorted(ranks, self._k, side="right"))
-        return order[:size], [ranks[:size].tolist()]
+        ranks = ranks_of_best(total[order], self._k, self._rank_by)
+        shared = [] if self._rank_by == "row_number" else [ranks.tolist()]
+        return order[: len(ranks)], shared
 
     def _remember(self, slots: Ints, new: list[int], columns: list[Any]) -> None:
         """Keep the columns of new candidates, and let go of those that are gone."""

@@ -336,7 +336,13 @@ class WorkloadPlan(Plan):
         """The description, short: it goes into every file that a sink writes."""
         description = self.describe()
         workload = packed(description["workload"])
-        return {**description, "workload": workload, "queries": len(self.workload)}
+        current = all(query.open_windows == "current" for query in self.queries)
+        return {
+            **description,
+            "workload": workload,
+            "queries": len(self.workload),
+            **({"open_windows": "current"} if current else {}),
+        }
 
     @property
     def boundaries(self) -> Boundaries:
@@ -480,7 +486,8 @@ class WorkloadFamily(Family):
 
     def expanded(self, description: dict[str, Any]) -> dict[str, Any]:
         """A description from a result column, as the manifest holds it."""
-        whole = {name: value for name, value in description.items() if name != "queries"}
+        short = ("queries", "open_windows")  # the rest is what a checkpoint depends on
+        whole = {name: value for name, value in description.items() if name not in short}
         return {**whole, "workload": unpacked(whole["workload"])}
 
     def revised(

@@ -1,0 +1,197 @@
+"""The connectors of Spark that come as jars: which of them fit the running Spark.
+
+``connect: {kafka: auto}`` in a job adds them to the session. They are fetched once, by the Ivy that
+Spark has, each by its name: a release of Spark is not always followed by all parts of a connector,
+and a part of an earlier one that ran is better than none.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyspark
+
+from skyband.errors import QueryError, SkybandError
+
+PACKAGES, JARS = "spark.jars.packages", "spark.jars"
+
+
+@dataclass(frozen=True)
+class Connector:
+    """A connector: the coordinate that Spark resolves, and the jars that it is made of.
+
+    ``ran_with`` are the releases of Spark that it was tried with, ``settings`` what a session needs
+    besides.
+    """
+
+    coordinate: str
+    jars: tuple[str, ...]
+    ran_with: tuple[str, ...]
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+CONNECTORS = {
+    "kafka": Connector(
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        (
+            "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+            "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.1.0-preview1",
+            "org.apache.kafka:kafka-clients:3.9.2",
+            "org.apache.commons:commons-pool2:2.13.1",
+        ),
+        ("4.2", "4.3"),
+    ),
+    "avro": Connector(
+        "org.apache.spark:spark-avro_2.13:4.1.1",
+        ("org.apache.spark:spark-avro_2.13:4.1.1",),
+        ("4.2", "4.3"),
+    ),
+    "delta": Connector(
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        (
+            "io.delta:delta-spark_4.2_2.13:4.4.0",
+            "io.delta:delta-storage:4.4.0",
+            "io.delta:delta-kernel-api:4.4.0",
+            "io.delta:delta-kernel-defaults:4.4.0",
+            "io.delta:delta-kernel-unitycatalog:4.4.0",
+        ),
+        ("4.2",),
+        {
+            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        },
+    ),
+}
+"""Connectors by the names that jobs have for them."""
+
+
+def connector(name: str) -> Connector:
+    """The connector of a name that fits the running Spark."""
+    known = CONNECTORS[name]
+    if ".".join(pyspark.__version__.split(".")[:2]) not in known.ran_with:
+        raise QueryError(
+            f"no {name} connector is known for Spark {pyspark.__version__}",
+            f"Spark {' or '.join(known.ran_with)}",
+            f"write connect: {{{name}: group:artifact:version}}",
+        )
+    return known
+
+
+def missing(name: str) -> QueryError:
+    """An error for a session that has not the jars of a connector."""
+    return QueryError(*lacking(name))
+
+
+def lacking(name: str) -> tuple[str, str, str]:
+    """What is missing without a connector, what is expected, and how to add it."""
+    return (
+        f"Spark has no connector for {name.capitalize()}",
+        f"the jars of {CONNECTORS[name].coordinate}",
+        f"write connect: {{{name}: auto}} in the job, or name the jars in session.settings: "
+        "spark.jars.packages",
+    )
+
+
+def check(connect: Mapping[str, str]) -> None:
+    """Refuse names that are not known, and connectors that do not fit the running Spark."""
+    for name, at in connect.items():
+        if name not in CONNECTORS:
+            raise QueryError(f"connect names {name!r}", f"one of {', '.join(CONNECTORS)}")
+        if at == "auto":
+            connector(name)
+        elif at.count(":") != 2:
+            raise QueryError(
+                f"connect.{name} is {at!r}", "auto, or a coordinate: group:artifact:version"
+            )
+
+
+def settings(connect: Mapping[str, str], others: Mapping[str, str]) -> dict[str, str]:
+    """Settings of a session with the jars that a job connects with, beside those it names.
+
+    Jars of ``auto`` are fetched here, unless they are there; what is named by its coordinate is
+    left to Spark.
+    """
+    check(connect)
+    added: dict[str, list[str]] = {JARS: [], PACKAGES: []}
+    needed: dict[str, str] = {}
+    for name, at in connect.items():
+        if at == "auto":
+            added[JARS] += map(str, fetched(connector(name).jars))
+        else:
+            added[PACKAGES].append(at)
+        needed |= CONNECTORS[name].settings
+    joined = {
+        setting: ",".join([*filter(None, [others.get(setting)]), *values])
+        for setting, values in added.items()
+        if values
+    }
+    return {**needed, **others, **joined}
+
+
+def folder() -> Path:
+    """Where fetched jars stay: ``SKYBAND_JARS``, or the user's cache."""
+    chosen = os.environ.get("SKYBAND_JARS")
+    if chosen:
+        return Path(chosen)
+    home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "skyband" / "jars"
+
+
+def fetched(coordinates: Sequence[str]) -> list[Path]:
+    """The jars of these coordinates, without what they depend on; those not there are fetched."""
+    files = {at: folder() / f"{at.split(':')[1]}-{at.split(':')[2]}.jar" for at in coordinates}
+    missing = [at for at, file in files.items() if not file.exists()]
+    if missing:
+        fetch(missing, folder(), with_dependencies=False)
+    return list(files.values())
+
+
+def fetch(coordinates: Sequence[str], target: Path, *, with_dependencies: bool) -> None:
+    """Fetch jars from Maven Central into a folder: all of them, or none."""
+    spark = Path(pyspark.__file__).parent / "jars"
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home) / "bin" / "java") if home else "java"
+    target.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target, prefix=".fetching-") as name:
+        wanted = Path(name) / "ivy.xml"
+        wanted.write_text(_module(coordinates, with_dependencies), encoding="utf-8")
+        ivy = [java, "-cp", f"{spark}/*", "org.apache.ivy.Main", "-m2compatible"]
+        ivy += ["-cache", f"{name}/cache", "-ivy", str(wanted), "-confs", "default"]
+        ivy += ["-types", "jar", "bundle", "-retrieve", f"{name}/jars/[artifact]-[revision].[ext]"]
+        run = subprocess.run(ivy, capture_output=True, text=True)
+        if run.returncode != 0:
+            names = [at.split(":")[1] + "-" + at.split(":")[2] + ".jar" for at in coordinates]
+            raise SkybandError(
+                f"jars cannot be fetched: {_reason(run.stdout + run.stderr)}",
+                "Maven Central within reach",
+                f"put {', '.join(names)} into {target}",
+            )
+        for file in Path(name, "jars").glob("*.jar"):
+            shutil.move(file, target / file.name)
+
+
+def _module(coordinates: Sequence[str], with_dependencies: bool) -> str:
+    """A module of Ivy that depends on these."""
+    transitive = str(with_dependencies).lower()
+    lines = [
+        f'<dependency org="{group}" name="{name}" rev="{version}" transitive="{transitive}" '
+        'conf="default->default"/>'
+        for group, name, version in (at.split(":") for at in coordinates)
+    ]
+    return (
+        '<ivy-module version="2.0"><info organisation="skyband" module="jars"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
+    )
+
+
+def _reason(output: str) -> str:
+    """The line in which Ivy says what it did not find."""
+    lines = [line.strip(" \t:") for line in output.splitlines() if "not found" in line]
+    return lines[-1] if lines else "Ivy failed"
