@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -14,10 +17,17 @@ from tests.java import hasten_java
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.servers import KafkaServer
+
 # starting Spark takes seconds; what tests it asks for it
 os.environ.setdefault("SKYBAND_ENGINE", "local")
+# the jars of connectors go with the environment; make jars fetches them
+os.environ.setdefault("SKYBAND_JARS", str(Path(sys.prefix) / "jars"))
 
 hasten_java()
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what is in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile(
     "skyband", deadline=None, derandomize=bool(os.environ.get("CI"))
@@ -49,23 +59,35 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of this process."""
-    from skyband.spark import session
+    from skyband.spark import connectors, session
 
     home = tmp_path_factory.mktemp("spark")
+    settings = {
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        # the default starts a process for each file that it looks at
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        **INTERPRETED_PLANS,
+    }
     spark_session = session(
         "local[2,4]",
         shuffle_partitions=2,
         memory="1g",
         log=home / "spark.log",
-        settings={
-            "spark.sql.warehouse.dir": str(home / "warehouse"),
-            # the default starts a process for each file that it looks at
-            "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-            **INTERPRETED_PLANS,
-        },
+        settings=connectors.settings({"kafka": "auto", "avro": "auto"}, settings),
     )
     yield spark_session
     spark_session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
+    """A broker of Kafka of this process."""
+    from tests.servers import KafkaServer
+
+    server = KafkaServer(tmp_path_factory.mktemp("kafka"))
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.fixture

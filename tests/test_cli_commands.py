@@ -146,8 +146,8 @@ def test_bench_calls_the_benchmarks(run, tmp_path, monkeypatch):
     assert run("bench", "paper", "sap", "--quick").code == 3
     assert run("bench", "spark", "--json", "--rows", 1000).code == 3
     assert calls == [
-        (["paper", "sap"], {"quick": True, "as_json": False, "rows": None}),
-        (["spark"], {"quick": False, "as_json": True, "rows": 1000}),
+        (["paper", "sap"], {"quick": True, "as_json": False, "rows": None, "server": None}),
+        (["spark"], {"quick": False, "as_json": True, "rows": 1000, "server": None}),
     ]
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import contextlib
 import os
 import random
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -90,7 +90,13 @@ def run_until(home: Path, names: list[str], point: str | None) -> bool:
 
 
 def end(driver: subprocess.Popen[bytes]) -> None:
-    """Kill a driver and its Java at one blow; their Python workers go with them."""
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(driver.pid, signal.SIGKILL)
+    """Kill a driver and its Java, which has a session of its own, at one blow.
+
+    Their Python workers go with them.
+    """
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(driver.pid)
+        for each in (*process.children(recursive=True), process):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
     driver.wait(MOST_SECONDS)

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
-from skyband.spark import claim, drain, quarantined, session, top_k, top_k_incomplete
+from skyband.spark import claim, drain, quarantined, top_k, top_k_incomplete
 from skyband.spark.jobs.progress import batch_of
 from tests import oracle
 from tests.conftest import INTERPRETED_PLANS
@@ -57,7 +57,7 @@ def main(home: Path) -> None:
     plans = (f"-D{name}={value}" for name, value in INTERPRETED_PLANS.items())
     os.environ["SPARK_SUBMIT_OPTS"] = " ".join([os.environ["SPARK_SUBMIT_OPTS"], *plans])
     with connect.server(home) as address:
-        with session(address, shuffle_partitions=2) as spark:
+        with connect.client(address) as spark:
             compare(spark, home)
         print("all is as it should be")
         run_examples(address, home)

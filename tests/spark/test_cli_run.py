@@ -227,7 +227,7 @@ def test_what_goes_wrong_is_reported(run: Runner, tmp_path: Path) -> None:
     source = {"format": "parquet", "path": "empty"}
     assert "holds no files to learn" in run.fails("run", job(tmp_path, source=source))
     json_too = {"format": "parquet", "path": "in", "json": "a int"}
-    assert "a column value that holds JSON" in run.fails("run", job(tmp_path, source=json_too))
+    assert "a column value that holds records" in run.fails("run", job(tmp_path, source=json_too))
     zero = job(tmp_path, query__by="price / (id - 7)", sink={"format": "console"}, checkpoint="two")
     ran = run("run", zero)
     assert ran.code == 2
@@ -308,12 +308,24 @@ def test_signals_stop_in_order() -> None:
     assert signal.getsignal(signal.SIGTERM) is before
 
 
+def test_signals_that_are_ignored_stay_ignored() -> None:
+    """As ``nohup`` wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not stop.requested.is_set()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_batch_is_interrupted(
     run: Runner, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While Spark is at work on something that would take hours."""
 
-    def endless(rows: Any, job: Any) -> None:
+    def endless(rows: Any, job: Any, writer: Any) -> None:
         counted = spark.range(1 << 50).selectExpr("uuid() AS id").filter("id = ''")
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
         counted.collect()

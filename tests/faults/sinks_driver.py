@@ -1,0 +1,127 @@
+"""A driver that kills itself, Java and all, at a chosen point of a write into a chosen sink.
+
+    python -m tests.faults.sinks_driver DIRECTORY POSTGRES REDIS [SINK POINT BATCH]
+
+One stream over ``source`` writes each batch into PostgreSQL, Redis and a Delta table. Points are
+``before`` and ``after`` a write, and ``inside``: rows are copied, or commands queued, or a file is
+written, and nothing is committed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from skyband.spark import drain, session
+from skyband.spark.draining import drained
+from skyband.spark.sinks import to_delta, to_postgres, to_redis
+from skyband.spark.sinks.postgres import PostgresTable
+from skyband.spark.sinks.ranked_batch import BatchWriter
+from skyband.spark.sinks.redis_board import RedisBoards
+from tests.conftest import INTERPRETED_PLANS
+from tests.faults.driver import claim_unless_drained
+from tests.faults.trades import start, timed
+
+
+def main(home: Path, postgres: str, redis: str, *death: str) -> None:
+    spark = session(
+        "local[2,4]",
+        shuffle_partitions=1,
+        memory="600m",
+        log=home / "spark.log",
+        settings=INTERPRETED_PLANS,
+    )
+    marks, checkpoint = str(home / "marks"), str(home / "checkpoint")
+    leaders = timed(spark, home / "source", drain=marks)
+    claim_unless_drained(leaders, home)
+    writers = {
+        "postgres": to_postgres(leaders, postgres, "killed", name="timed", checkpoint=checkpoint),
+        "redis": to_redis(leaders, redis, "killed", checkpoint=checkpoint, changes=100_000),
+        "delta": to_delta(leaders, home / "table", checkpoint=checkpoint),
+    }
+    if death:
+        sink, point, batch = death
+        writers[sink] = deadly(spark, writers[sink], sink, point, int(batch), home)
+
+    def write(rows: DataFrame, batch: int) -> None:
+        rows.persist()
+        for writer in writers.values():
+            writer(rows, batch)
+        rows.unpersist()
+
+    for ended in (False, True):
+        if ended and not drained(spark, marks):
+            drain(spark, marks)
+        start(leaders, home, write).awaitTermination()
+    (home / "done").touch()
+
+
+def deadly(
+    spark: SparkSession, write: BatchWriter, sink: str, point: str, fatal: int, home: Path
+) -> BatchWriter:
+    """The same writer, which is killed while it writes one batch."""
+    java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+
+    def die() -> None:
+        os.kill(java, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def write_and_die(rows: DataFrame, batch: int) -> None:
+        if batch >= fatal and point == "before":
+            die()
+        if batch >= fatal and point == "inside":
+            INSIDE[sink](die, home)
+        write(rows, batch)
+        if batch >= fatal:
+            die()
+
+    return write_and_die
+
+
+def inside_postgres(die: Callable[[], None], home: Path) -> None:
+    copy = PostgresTable._copy
+
+    def copy_and_die(*arguments: Any) -> None:
+        copy(*arguments)
+        die()
+
+    PostgresTable._copy = copy_and_die  # type: ignore[method-assign]
+
+
+def inside_redis(die: Callable[[], None], home: Path) -> None:
+    replace = RedisBoards._replace
+
+    def replace_and_die(*arguments: Any) -> None:
+        replace(*arguments)
+        die()
+
+    RedisBoards._replace = replace_and_die  # type: ignore[method-assign]
+
+
+def inside_delta(die: Callable[[], None], home: Path) -> None:
+    def files() -> int:
+        return sum(1 for _ in (home / "table").rglob("*.parquet"))
+
+    before = files()
+
+    def watch() -> None:
+        while files() == before:
+            time.sleep(0.0001)
+        die()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+INSIDE = {"postgres": inside_postgres, "redis": inside_redis, "delta": inside_delta}
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
+    os._exit(0)  # the JVM goes with it
