@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skyband.errors import QueryError
 
@@ -25,9 +25,11 @@ _PLAIN = {
     "updates": ("benchmarks.updates", "Updates"),
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
+    "spark-cluster": ("benchmarks.spark.cluster", "Cluster"),
     "spark-state": ("benchmarks.spark.state", "State"),
     "spark-updates": ("benchmarks.spark.updates", "Updates"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
+    "spark-kafka": ("benchmarks.spark.kafka", "Kafka"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
     "spark-totals": ("benchmarks.spark.totals", "Totals"),
 }
@@ -49,19 +51,27 @@ def run(
     quick: bool = False,
     as_json: bool = False,
     rows: int | None = None,
+    server: str | None = None,
     results: Path | None = None,
 ) -> int:
     """Carry out the benchmark that ``words`` name and return the exit code.
 
     Tables, or one JSON array of flat records, go to stdout; figures into ``results``. Raises
-    :class:`QueryError` for a name that does not exist. ``rows`` sizes the benchmarks of Spark.
+    :class:`QueryError` for a name that does not exist. ``rows`` sizes the benchmarks of Spark;
+    ``server`` is a broker for ``spark-kafka``, which else starts one.
     """
     from benchmarks.study import perform
 
-    return perform(_studies(list(words), quick, rows), as_json=as_json, results=results)
+    return perform(_studies(list(words), quick, rows, server), as_json=as_json, results=results)
 
 
-def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Study]:
+def _studies(
+    words: list[str], quick: bool, rows: int | None = None, server: str | None = None
+) -> list[Study]:
+    if server is not None and words != ["spark-kafka"]:
+        raise QueryError(
+            f"a server for {' '.join(words)!r}", "the benchmark spark-kafka", "leave it out"
+        )
     if rows is not None and (len(words) != 1 or not words[0].startswith("spark")):
         raise QueryError(
             f"rows for {' '.join(words)!r}", "the benchmark spark, which they size", "leave it out"
@@ -70,7 +80,8 @@ def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Stu
         raise QueryError(f"rows is {rows:,}", "at least 100,000")
     if len(words) == 1 and words[0] in _PLAIN:
         names = ["scan", "pushes"] if words == ["scan"] else words
-        size = {} if rows is None else {"rows": rows}
+        given = {"rows": rows, "server": server}
+        size = {name: value for name, value in given.items() if value is not None}
         return [_study(name, quick, size) for name in names]
     if len(words) < 2 or words[0] != "paper" or words[1] not in _PAPERS:
         raise QueryError(
@@ -90,7 +101,7 @@ def _studies(words: list[str], quick: bool, rows: int | None = None) -> list[Stu
     return [studies[name](quick) for name in wanted]
 
 
-def _study(name: str, quick: bool, size: dict[str, int]) -> Study:
+def _study(name: str, quick: bool, size: dict[str, Any]) -> Study:
     module, cls = _PLAIN[name]
     study: Study = getattr(import_module(module), cls).sized(quick, **size)
     return study

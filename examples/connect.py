@@ -23,6 +23,7 @@ from threading import Thread
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
+from pyspark.sql import SparkSession
 
 from skyband.datasets import dataset
 from skyband.spark import claim, drain, session, top_k
@@ -70,13 +71,23 @@ def server(home: Path) -> Iterator[str]:
             process.wait()
 
 
+@contextmanager
+def client(address: str) -> Iterator[SparkSession]:
+    """A session on a server, which ends with the block: before its server does."""
+    spark = session(address, shuffle_partitions=2)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
 def main(home: Path) -> None:
     """Rank a stream and a batch on the server."""
     (home / "trades").mkdir()
     for part, trades in enumerate(dataset("stock").chunks(60_000, chunk=30_000)):
         pq.write_table(pa.Table.from_batches([trades]), home / "trades" / f"{part}.parquet")
 
-    with server(home) as address, session(address, shuffle_partitions=2) as spark:
+    with server(home) as address, client(address) as spark:
         print(f"a client of Spark {spark.version} ({type(spark).__module__})")
         history = spark.read.parquet(f"{home}/trades")
         trades = spark.readStream.schema(history.schema).parquet(f"{home}/trades")

@@ -52,13 +52,15 @@ class Scale:
             with report.progress("spark-scale", 4 + len(self.keys)) as step:
                 for system in ("floor", "skyband"):
                     for count in sorted({1, cores}):
-                        record = _run(home, system, count, whole, warm_up, 0, self.repeats)
+                        master = f"local[{count},4]"
+                        record = run_apart(home, system, master, whole, warm_up, 0, self.repeats)
                         records.append({"system": system, "cores": count, "keys": 0, **record})
                         step(f"{system}, {count} cores")
                 for keys in self.keys:
                     rows = min(self.rows, 1_000_000)
                     part = stream.write(home / f"keys-{keys}", rows, 60 * rows, FILES, keys)
-                    record = _run(home, "skyband", cores, part, part, keys, 1)
+                    master = f"local[{cores},4]"
+                    record = run_apart(home, "skyband", master, part, part, keys, 1)
                     records.append({"system": "skyband", "cores": cores, "keys": keys, **record})
                     step(f"{keys} keys")
         return records
@@ -102,12 +104,12 @@ class Scale:
         return report.save(figure, folder, self.name)
 
 
-def _run(
-    home: Path, system: str, cores: int, folder: Path, warm_up: Path, keys: int, repeats: int
+def run_apart(
+    home: Path, system: str, master: str, folder: Path, warm_up: Path, keys: int, repeats: int
 ) -> Record:
-    """Measure in a process of its own, whose Spark has so many cores."""
+    """Measure in a process of its own, whose Spark runs on a master."""
     numbers = [str(keys), str(repeats)]
-    arguments = [str(home), system, f"local[{cores},4]", str(folder), str(warm_up), *numbers]
+    arguments = [str(home), system, master, str(folder), str(warm_up), *numbers]
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.spark.scale", *arguments],
         stdout=subprocess.PIPE,
@@ -119,12 +121,16 @@ def _run(
 
 
 def _measure(arguments: list[str]) -> Record:
+    from benchmarks.spark.standalone import SETTINGS
     from benchmarks.spark.systems import SYSTEMS, timed
     from benchmarks.spark.systems import stream as read
     from skyband.spark import session
 
     home, system, master, folder, warm_up, keys, repeats = arguments
-    spark = session(master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home})
+    more = SETTINGS if master.startswith("spark://") else {}
+    spark = session(
+        master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home, **more}
+    )
     options: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
     k = 10 if int(keys) else K
 

@@ -19,11 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from skyband.datasets import dataset
-from skyband.spark import session
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent))
-from connect import server  # noqa: E402  (the example beside this folder)
+from connect import client, server  # noqa: E402  (the example beside this folder)
 
 
 def main(home: Path) -> None:
@@ -33,7 +32,7 @@ def main(home: Path) -> None:
     spec = project / "spark-pipeline.yml"
     spec.write_text(spec.read_text().replace("file:///tmp/leaders", home.resolve().as_uri()))
     (project / "trades").mkdir()
-    with server(home) as address, session(address) as spark:
+    with server(home) as address, client(address) as spark:
         for part, trades in enumerate(dataset("stock").chunks(100_000, chunk=50_000)):
             pq.write_table(pa.Table.from_batches([trades]), project / f"trades/{part}.parquet")
             update(project, address)
