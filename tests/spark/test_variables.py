@@ -12,7 +12,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from skyband import QueryError
+from skyband import QueryError, ServerDownError
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run, explained, job_lines
 from skyband.spark.jobs.variables import masked, redaction
@@ -81,7 +81,8 @@ def test_nobody_sees_a_secret(
     assert SECRET not in str(lines)
     options = {"url": "${URL}", "table": "board", "patience": "0 s"}
     failing = load(job(tmp_path, sink={"format": "postgres", "options": options}))
-    with Run(spark, failing) as run, pytest.raises(ValueError, match="cannot be reached") as caught:
+    failure = pytest.raises(ServerDownError, match="cannot be reached")
+    with Run(spark, failing) as run, failure as caught:
         run.prepare()
     assert SECRET not in str(caught.value)
 

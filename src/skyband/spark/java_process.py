@@ -11,15 +11,17 @@ Java reads its settings from a file that nobody else may read, and that is delet
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
 from subprocess import Popen, TimeoutExpired
 from tempfile import NamedTemporaryFile
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
-from pyspark import java_gateway
+from pyspark import accumulators, java_gateway
 
 from skyband.errors import SkybandError
 
@@ -51,12 +53,24 @@ def launching() -> Iterator[None]:
         _started.append(process)
         return process
 
+    servers: Any = (accumulators.AccumulatorTCPServer, accumulators.AccumulatorUnixServer)
+    for server in servers:
+        server.handle_error = _handle_error_of_accumulators
     with NamedTemporaryFile("w", prefix="skyband-settings-", encoding="ascii") as file:
         gateway.Popen = deaf
         try:
             yield
         finally:
             gateway.Popen = launch
+
+
+def _handle_error_of_accumulators(server: BaseServer, request: Any, client_address: Any) -> None:
+    """Print an error of the thread that reads accumulators, unless it is that Java has ended.
+
+    Whoever talks to Java raises that; a traceback of this thread would only stand beside it.
+    """
+    if not isinstance(sys.exc_info()[1], GONE):
+        BaseServer.handle_error(server, request, client_address)
 
 
 def _hidden(command: list[str], file: str) -> list[str]:
