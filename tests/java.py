@@ -17,8 +17,12 @@ from pathlib import Path
 
 import pyspark
 
-HASTE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Compiles in haste: tests are many small queries."""
+HASTE = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""Compiles in haste: tests are many small queries.
+
+Java would keep 48 MB of code compiled like that, which a few streams fill; then it drops code, and
+compiles it again.
+"""
 
 
 @cache

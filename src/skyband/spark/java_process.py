@@ -36,8 +36,11 @@ _started: list[Popen[Any]] = []
 
 
 @contextmanager
-def launching() -> Iterator[None]:
-    """Let a Java that starts within this block ignore signals that end us, and hide settings."""
+def launching(home: Path | None = None) -> Iterator[None]:
+    """Let a Java that starts within this block ignore signals that end us, and hide settings.
+
+    ``home`` is another home of Spark than its own.
+    """
     gateway: Any = java_gateway
     launch = gateway.Popen
 
@@ -48,6 +51,8 @@ def launching() -> Iterator[None]:
             for number in ENDING_SIGNALS:
                 signal.signal(number, signal.SIG_IGN)
 
+        if home is not None:
+            options["env"]["SPARK_HOME"] = str(home)
         options["start_new_session"] = True
         process = launch(_hidden(command, file.name), preexec_fn=ignore_signals, **options)
         _started.append(process)

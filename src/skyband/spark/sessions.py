@@ -23,6 +23,7 @@ from skyband.errors import QueryError, SkybandError
 from skyband.spark import java_process
 from skyband.spark.cluster.masters import require_master
 from skyband.spark.java_process import ENDING_SIGNALS, launching
+from skyband.spark.spark_home import linked_home
 
 FAILURES = (PySparkException, Py4JError)
 """What is raised where Spark fails."""
@@ -97,7 +98,9 @@ def session(
         builder = SparkSession.builder.master(master or LOCAL).appName(app)
         for name, value in conf.items():
             builder = builder.config(name, value)
-        with _interrupts_later(), _chatter_to(path), launching():
+        # a cluster's executors get the archives of Spark's own home
+        home = linked_home() if local else None
+        with _interrupts_later(), _chatter_to(path), launching(home):
             return builder.getOrCreate()
     except (*FAILURES, RuntimeError) as error:
         raise SkybandError(
