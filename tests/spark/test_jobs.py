@@ -16,6 +16,7 @@ from rich.console import Console
 from skyband.cli.commands.run import summary
 from skyband.cli.output import live_view
 from skyband.errors import QueryError, SkybandError
+from skyband.serve import words
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import Job, load
 from skyband.spark.jobs.file import words as title
@@ -435,13 +436,13 @@ def test_texts_of_the_live_view() -> None:
     assert live_view.watermark(Batch(1), QUERY, clock()) == "none yet"
     ended = Batch(1, watermark=datetime(8999, 1, 1, tzinfo=UTC))
     assert "drained" in live_view.watermark(ended, QUERY, clock())
-    assert live_view.span(timedelta(0)) == live_view.span(timedelta(seconds=-3)) == "0 s"
-    assert live_view.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
-    assert [live_view.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
+    assert words.span(timedelta(0)) == live_view.span(timedelta(seconds=-3)) == "0 s"
+    assert words.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
+    assert [words.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
         "0 B", "999 B", "2.1 MB", "5 GB",
     ]  # fmt: skip
     values = [None, True, 1234, 2.0, 1e-9, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:00.120Z"]
-    assert [live_view.shown(value) for value in values] == [
+    assert [words.shown(value) for value in values] == [
         "", "true", "1,234", "2", "1e-09", "2024-01-01 00:00:00", "2024-01-01 00:00:00.120",
     ]  # fmt: skip
 

@@ -259,11 +259,15 @@ def run(
     ] = None,
     once: Annotated[bool, flag("--once", "Take in what there is now, then end.")] = False,
     quiet: Annotated[bool, flag("--quiet", "Say nothing but what is wrong.")] = False,
+    serve: Annotated[
+        str | None,
+        option("--serve", "[HOST:]PORT", "Serve a live page of the job; port 0 is any free one."),
+    ] = None,
 ) -> None:
     """Run a job on Spark and watch it: leaderboard, progress. Ctrl-C stops, a new run resumes."""
     from skyband.cli.commands.run import run_job
 
-    raise typer.Exit(run_job(job, master, once, quiet))
+    raise typer.Exit(run_job(job, master, once, quiet, serve))
 
 
 @app.command()

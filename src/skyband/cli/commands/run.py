@@ -17,28 +17,52 @@ from skyband.spark.jobs import file as jobs
 from skyband.spark.jobs.file import Job
 
 
-def run_job(file: str, master: str | None, once: bool, quiet: bool) -> int:
+def run_job(file: str, master: str | None, once: bool, quiet: bool, serve: str | None) -> int:
     """Run a job; 0 if it ended by itself, else the code of the signal that stopped it."""
     job = jobs.load(file, master)
     job = job.once() if once else job
-    if not quiet:
-        progress.tell("starting Spark, which takes some seconds")
-    with Stop() as stop:
+    with Stop() as stop, _page(job, serve) as page:
+        if not quiet:
+            progress.tell("starting Spark, which takes some seconds")
         from skyband.spark.jobs.run import Run, opened  # Spark, only for a sound job
 
-        with opened(job) as spark, Run(spark, job) as work:
+        with opened(job) as spark, Run(spark, job, page is not None) as work:
             work.make_ready(stop.requested)
             if not stop.requested.is_set():
                 work.prepare()
                 for note in work.notes:
                     print(f"skyband: note: {note}", file=sys.stderr)
+                if page is not None:
+                    page.describe(work)
                 with _watcher(job, work.query, quiet) as watcher:
-                    work.go(stop.requested, lambda: watcher.see(work.progress))
+
+                    def see() -> None:
+                        watcher.see(work.progress)
+                        if page is not None:
+                            page.see(work)
+
+                    work.go(stop.requested, see)
+                if page is not None and not stop.requested.is_set():
+                    page.feed.end("The job has ended.")
                 if not quiet:
                     _show_leaders(watcher, work)
     if not quiet:
         print(*summary(job, work, stop.requested.is_set()), sep="\n")
     return stop.code
+
+
+@contextmanager
+def _page(job: Job, serve: str | None) -> Iterator[Any]:
+    """The page of a job, if there is to be one; its address is said at once."""
+    if serve is None and job.serve is None:
+        yield None
+        return
+    from skyband.serve.of_job import job_page
+
+    with job_page(job, serve) as page:
+        assert page is not None
+        print(f"skyband: the page of this job is at {page.url}", file=sys.stderr, flush=True)
+        yield page
 
 
 def _show_leaders(watcher: Watcher, work: Any) -> None:

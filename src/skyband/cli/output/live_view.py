@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from rich import box
@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from skyband.serve.words import shown, size, span
 from skyband.spark.families import family_of
 from skyband.spark.jobs.progress import Batch, Progress
 
@@ -172,45 +173,3 @@ def watermark(batch: Batch, query: Mapping[str, Any], clock: datetime) -> str:
     if batch.watermark is None or batch.watermark <= datetime(1970, 1, 1, tzinfo=UTC):
         return "none yet"
     return f"{batch.watermark:%Y-%m-%d %H:%M:%S}, {span(clock - batch.watermark)} behind the clock"
-
-
-def span(lag: timedelta) -> str:
-    """A duration in its two largest units.
-
-    >>> span(timedelta(seconds=3725))
-    '1 h 2 min'
-    """
-    seconds = max(0, int(lag.total_seconds()))
-    parts = []
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
-        count, seconds = divmod(seconds, length)
-        if count:
-            parts.append(f"{count:,} {unit}")
-    return " ".join(parts[:2]) or "0 s"
-
-
-def size(count: float) -> str:
-    """Bytes for people."""
-    for unit in ("B", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:,.3g} GB"
-
-
-def shown(value: Any) -> str:
-    """A value of a leaderboard."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int):
-        return f"{value:,}"
-    if isinstance(value, float):
-        if value and not 1e-3 <= abs(value) < 1e15:
-            return f"{value:.6g}"
-        return f"{value:,.3f}".rstrip("0").rstrip(".")
-    text = str(value)
-    if len(text) > 18 and text[10] == "T" and text.endswith("Z"):
-        return text[:-1].replace("T", " ").removesuffix(".000")
-    return text

@@ -42,6 +42,13 @@ class Settings(Part):
     settings: dict[str, Value] = Field(default={}, description="settings of Spark, by name")
 
 
+class Serve(Part):
+    """A live page of the job."""
+
+    address: str = Field(description="[host:]port, such as 8080")
+    token: str | None = Field(default=None, description="a text that readers must know")
+
+
 class Trigger(Part):
     """When the stream runs: ``every`` so often, or over what there is (``available_now``)."""
 
@@ -74,6 +81,9 @@ class Job(Part):
     session: Settings = Field(
         default=Settings(), description="settings: master, shuffle_partitions, memory, settings"
     )
+    serve: Serve | None = Field(
+        default=None, description="where its page is served: [host:]port, such as 8080"
+    )
     home: Path = Field(default=Path(), exclude=True)
     file: Path = Field(default=Path("job.yaml"), exclude=True)
     variables: dict[str, str] = Field(default={}, exclude=True, repr=False)
@@ -87,6 +97,12 @@ class Job(Part):
         if isinstance(value, dict) and set(value) == {"every"} and isinstance(value["every"], str):
             return Trigger(kind="every", every=value["every"])
         raise PydanticCustomError("trigger", "not a trigger")
+
+    @field_validator("serve", mode="before")
+    @classmethod
+    def _serve(cls, value: Any) -> Any:
+        plain = isinstance(value, str | int) and not isinstance(value, bool)
+        return Serve(address=str(value)) if plain else value
 
     @property
     def family(self) -> Family:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -45,7 +45,11 @@ _COUNTS = [count.name for count in fields(Counts) if count.name != "extra"]
 
 @dataclass
 class Batch(Counts):
-    """One micro-batch; ``candidates`` is None if no window was answered."""
+    """One micro-batch; ``candidates`` is None if no window was answered.
+
+    ``leaders`` are the best rows of the newest window, ``answers`` rows of all windows that it
+    answered, the newest window first, as many as the run reports.
+    """
 
     number: int
     candidates: int | None = None
@@ -53,6 +57,7 @@ class Batch(Counts):
     state_bytes: int = 0
     watermark: datetime | None = None
     leaders: tuple[Mapping[str, Any], ...] = ()
+    answers: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def drained(self) -> bool:
@@ -88,6 +93,7 @@ def batch_of(progress: Mapping[str, Any]) -> Batch | None:
         state_bytes=sum(_bytes(operator) for operator in operators),
         watermark=_moment((progress.get("eventTime") or {}).get("watermark")),
         leaders=leaders_of(_metric(metrics, BOARD)),
+        answers=answers_of(_metric(metrics, BOARD)),
     )
 
 
@@ -102,6 +108,11 @@ def leaders_of(metric: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     rows = json.loads(metric.get("leaders") or "[]")
     newest = max((row["window"]["end"] for row in rows), default=None, key=_placed)
     return tuple(row for row in rows if row["window"]["end"] == newest)
+
+
+def answers_of(metric: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The rows that a batch ranked, as many as it reports."""
+    return tuple(json.loads(metric.get("answers") or "[]"))
 
 
 def _placed(end: Any) -> Any:
@@ -144,6 +155,7 @@ class Progress(Counts):
     last: Batch | None = None
     busy: Batch | None = None  # the last one that read any rows
     leaders: tuple[Mapping[str, Any], ...] = ()
+    on_batch: Callable[[Batch], None] | None = None  # is told of each batch, once
     _numbers: set[int] = field(default_factory=set)
 
     def add(self, batch: Batch) -> bool:
@@ -161,6 +173,8 @@ class Progress(Counts):
         self.leaders = batch.leaders or self.leaders
         if batch.candidates is not None:
             self.candidates = batch.candidates
+        if self.on_batch is not None:
+            self.on_batch(batch)
         return True
 
     def collect(self, reports: Iterable[Mapping[str, Any]]) -> bool:

@@ -31,17 +31,41 @@ from skyband.spark.jobs import brokers, failures, sinks, sources
 from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs.file import Job
 from skyband.spark.jobs.outbox import Deliveries, Outbox, refuse_waiting
-from skyband.spark.jobs.progress import BOARD, RECORDS, Batch, Progress, leaders_of, read_counts
+from skyband.spark.jobs.progress import (
+    BOARD,
+    RECORDS,
+    Batch,
+    Progress,
+    answers_of,
+    leaders_of,
+    read_counts,
+)
 from skyband.spark.jobs.variables import masked_error, masking, redaction
 from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
-from skyband.spark.sinks.patience import LOG, STOPPING
+from skyband.spark.sinks.patience import LOG, STOPPING, first_line
 from skyband.spark.sinks.ranked_batch import BatchWriter
 
 _POLL = 0.2  # seconds
 _STARTS = 4  # of a stream whose Python does not start in time
 _LATE_WORKER = "Python worker failed to connect back"
-_ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
+_RECENT = "spark.sql.streaming.numRecentProgressUpdates"
+_PATIENT = 5  # times as long as the last report took to read, until the next is asked for
+
+
+class BoardSize(NamedTuple):
+    """How much of the answers a run reports: rows, kept columns, letters of a text."""
+
+    rows: int
+    columns: int
+    letters: int
+
+
+LEADERS = BoardSize(40, 6, 40)
+"""The leaderboard of a terminal."""
+
+SERVED = BoardSize(100_000, 12, 200)
+"""All that a page shows; Spark ranks no more rows than that with ``max_by``."""
 
 
 @contextmanager
@@ -111,12 +135,15 @@ def _session(job: Job) -> SparkSession:
 class Run:
     """One run of a job: checked, claimed, started, watched, stopped.
 
-    ``notes`` are warnings for people; ``progress`` is kept up to date while the run goes on.
+    ``notes`` are warnings for people; ``progress`` is kept up to date while the run goes on. With
+    ``reports_answers`` it holds the answers of each batch as well.
     """
 
-    def __init__(self, spark: SparkSession, job: Job) -> None:
+    def __init__(self, spark: SparkSession, job: Job, reports_answers: bool = False) -> None:
         self.spark = spark
         self.job = job
+        self._served = SERVED if reports_answers else None
+        self._next_look = 0.0  # when Spark is asked for a report again
         self.notes: list[str] = list(job.notes)
         self.progress = Progress()
         self.drained = False
@@ -128,6 +155,7 @@ class Run:
         )
         self.log = log_file() if log_file().exists() else None
         self._leaders: DataFrame | None = None
+        self._plan: Plan | None = None
         self._writers: dict[str, BatchWriter | None] = {}  # by the names of sinks
         self._deliveries: Deliveries | None = None  # if there are several sinks
         self._catches_up = False  # whether there is nothing left to rank, only to deliver
@@ -174,6 +202,29 @@ class Run:
     def query(self) -> dict[str, Any]:
         """The description of the query."""
         return dict(self.leaders.schema["rank"].metadata["skyband"])
+
+    def explain_lines(self) -> explain.Lines:
+        """How the job is answered, in words."""
+        assert self._plan is not None, "prepare first"
+        return job_lines(self.job, self._plan)
+
+    def board_columns(self) -> list[str]:
+        """The columns of answers that are reported beside the window, keys, rank and score."""
+        return board_columns(self.leaders, self.query, SERVED)
+
+    def sinks_behind(self) -> list[dict[str, Any]]:
+        """How many batches wait for each of several sinks, and what keeps them, in words."""
+        if self._deliveries is None:
+            return []
+        behind = self._deliveries.behind()
+        return [
+            {
+                "name": sink.name,
+                "waiting": behind[sink.name],
+                "error": "" if sink.failure is None else self.job.masked(first_line(sink.failure)),
+            }
+            for sink in self._deliveries.sinks
+        ]
 
     def make_ready(self, stop: threading.Event) -> None:
         """Have the executors of a cluster ready, and see to it that they see the job's files."""
@@ -242,8 +293,8 @@ class Run:
 
     def _answer(self, rows: DataFrame, *places: str) -> None:
         with _noted(self.job, self.notes):
-            rows, plan = _resolved(self.job, rows, *places)
-        self._leaders = pipeline.answer(rows, plan, self._read if self.job.batch else None)
+            rows, self._plan = _resolved(self.job, rows, *places)
+        self._leaders = pipeline.answer(rows, self._plan, self._read if self.job.batch else None)
 
     def go(self, stop: threading.Event, show: Callable[[], None]) -> None:
         """Run until the job ends or ``stop`` is set; call ``show`` again and again meanwhile."""
@@ -333,7 +384,9 @@ class Run:
         self, stop: threading.Event, see: Callable[[], None], bad: StreamingQuery | None
     ) -> Exception | None:
         """Run the stream until it ends; what it failed with, if it did."""
-        leaders = observed(self.leaders, BOARD, self.query)
+        leaders = observed(self.leaders, BOARD, self.query, self._served)
+        if self._served is not None:  # reports are large
+            self.spark.conf.set(_RECENT, "8")
         query = sinks.start(leaders, self.job, self.checkpoint, self._writers[self.job.sink.title])
         try:
             while query.isActive and not _stopped(stop):
@@ -349,8 +402,15 @@ class Run:
         return query.exception()
 
     def _collect(self, query: StreamingQuery, ended: bool = False) -> None:
-        """Add up the batches that were reported since the last call."""
+        """Add up the batches that were reported since the last call.
+
+        A report may hold many answers: the longer it takes to read, the longer the next is left.
+        """
+        began = time.monotonic()
+        if began < self._next_look and not ended:
+            return
         newest = query.lastProgress
+        self._next_look = began + _PATIENT * (time.monotonic() - began)
         if newest is None:
             return
         last = self.progress.last
@@ -361,7 +421,7 @@ class Run:
     def _batch(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Write everything at once, in a thread of its own, so that it can be interrupted."""
         board = Observation(BOARD)
-        leaders = observed(self.leaders, board, self.query)
+        leaders = observed(self.leaders, board, self.query, self._served)
         failed: list[Exception] = []
         began = time.monotonic()
 
@@ -389,7 +449,9 @@ class Run:
         if self.job.source.has_records:
             counts["bad"] = self._records.get["bad"]
         seconds = time.monotonic() - began
-        self.progress.add(Batch(0, leaders=leaders_of(answered), seconds=seconds, **counts))
+        batch = Batch(0, seconds=seconds, **counts)
+        batch.leaders, batch.answers = leaders_of(answered), answers_of(answered)
+        self.progress.add(batch)
         see()
 
     def _write(self, leaders: DataFrame) -> None:
@@ -521,29 +583,39 @@ def _noted(job: Job, notes: list[str]) -> Iterator[None]:
     notes += [job.masked(str(warning.message)) for warning in caught]
 
 
-def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
+def observed(
+    leaders: DataFrame, name: Any, query: dict[str, Any], answers: BoardSize | None = None
+) -> DataFrame:
     """Have a run report the best rows of its newest window, whatever the sink.
 
-    They come with the progress of each batch, as JSON: nothing is read twice.
+    They come with the progress of each batch, as JSON: nothing is read twice. ``answers`` reports
+    rows of all windows as well, so many of them.
     """
     end, rank = F.col("window.end"), F.col("rank")
     if query["emit"] == "changes":
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
     queries = family_of(query).query_columns
-    shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
+    order = F.struct(end, *queries, -rank, "score")
+    best = F.max_by(_shown(leaders, query, LEADERS), order, LEADERS.rows)
     for column in queries:
         best = _of_first(best, column)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks
     if query["emit"] == "updates":
         firsts = F.count_if((F.col("rank") == 1) & F.col("final"))
     whole = query["emit"] != "changes" and "rank_by" not in query
-    return leaders.observe(
-        name,
-        F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
+    metrics = [
+        _json(best).alias("leaders"),
         F.count(F.lit(1)).alias("ranked"),
         (firsts if whole else F.count_if(F.lit(False))).alias("windows"),
-    )
+    ]
+    if answers is not None:
+        rows = F.max_by(_shown(leaders, query, answers), order, answers.rows)
+        metrics.append(_json(rows).alias("answers"))
+    return leaders.observe(name, *metrics)
+
+
+def _json(rows: Column) -> Column:
+    return F.to_json(rows, {"ignoreNullFields": "false"})
 
 
 def _of_first(best: Column, name: str) -> Column:
@@ -552,23 +624,35 @@ def _of_first(best: Column, name: str) -> Column:
     return F.filter(best, lambda row: row[name] == first)
 
 
-def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
-    """The columns that a leaderboard has room for."""
+def _shown(leaders: DataFrame, query: dict[str, Any], size: BoardSize) -> Column:
+    """The columns that a board has room for."""
+    names = [*_fixed(query), *board_columns(leaders, query, size)]
+    return F.struct(*(_cell(leaders, name, size.letters) for name in names))
+
+
+def _fixed(query: dict[str, Any]) -> list[str]:
+    """The columns that every board has."""
     fixed = ["window", *family_of(query).query_columns, *query["keys"], "rank", "score"]
-    fixed += {"changes": ["change", "previous_rank"], "updates": ["revision", "final"]}.get(
-        query["emit"], []
-    )
+    more = {"changes": ["change", "previous_rank"], "updates": ["revision", "final"]}
+    return [*fixed, *more.get(query["emit"], [])]
+
+
+def board_columns(leaders: DataFrame, query: dict[str, Any], size: BoardSize) -> list[str]:
+    """The columns beside those of every board that fit into a cell."""
+    fixed = _fixed(query)
     plain = [
         field.name
         for field in leaders.schema.fields
         if field.name not in fixed
         and not field.dataType.simpleString().startswith(("array", "map", "struct", "binary"))
     ]
-    return [*fixed, *plain[:_COLUMNS]]
+    return plain[: size.columns]
 
 
-def _cell(leaders: DataFrame, name: str) -> Any:
-    column = F.col(quoted(name))
-    if leaders.schema[name].dataType.simpleString() == "string":
-        column = F.substring(column, 1, _LETTERS)
+def _cell(leaders: DataFrame, name: str, letters: int) -> Any:
+    column, kind = F.col(quoted(name)), leaders.schema[name].dataType.simpleString()
+    if kind == "string":
+        column = F.substring(column, 1, letters)
+    elif kind.startswith("decimal"):  # readers of JSON would round it
+        column = column.cast("string")
     return column.alias(name)
