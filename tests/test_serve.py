@@ -1,0 +1,426 @@
+"""The data of a live page: windows that are remembered, answers to requests, and who gets them."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+import skyband
+from skyband import QueryError
+from skyband.serve.address import Address
+from skyband.serve.app import page
+from skyband.serve.feed import Feed, ServedQuery
+from skyband.serve.history import History, Layout
+from skyband.serve.openapi import DOCUMENT
+from skyband.serve.server import PageServer
+from skyband.spark.jobs.progress import Batch, Progress
+
+LAYOUT = Layout(keys=("sector",), columns=("symbol", "price"), names=("symbol",))
+FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
+
+
+def moment(window: int) -> str:
+    return f"{FIRST + timedelta(minutes=window):%Y-%m-%dT%H:%M:%S.000Z}"
+
+
+def rows(window: int, sector: str | None, symbols: str, **more: Any) -> list[dict[str, Any]]:
+    """A ranking of symbols, letter by letter."""
+    return [
+        {
+            "window": {"start": moment(window - 10), "end": moment(window)},
+            "sector": sector,
+            "rank": rank,
+            "score": 100.0 - rank,
+            "symbol": symbol,
+            "price": 12.5,
+            **more,
+        }
+        for rank, symbol in enumerate(symbols, 1)
+    ]
+
+
+def moves(answer: dict[str, Any]) -> list[tuple[str, str | None, int | None]]:
+    return [(row["id"], row["change"], row["previous_rank"]) for row in answer["rows"]]
+
+
+def test_a_board_tells_what_moved_since_the_window_before() -> None:
+    history = History()
+    history.add(rows(0, "Energy", "ABC"), LAYOUT)
+    assert moves(history.leaders("", ["Energy"], None)) == [
+        ("A", None, None),
+        ("B", None, None),
+        ("C", None, None),
+    ]
+    history.add(rows(1, "Energy", "ACD"), LAYOUT)
+    answer = history.leaders("", ["Energy"], None)
+    assert moves(answer) == [("A", "same", 1), ("C", "moved", 3), ("D", "entered", None)]
+    assert [(row["id"], row["previous_rank"]) for row in answer["left"]] == [("B", 2)]
+    assert answer["newest"]
+    earlier = history.leaders("", ["Energy"], moment(0))
+    assert [row["id"] for row in earlier["rows"]] == ["A", "B", "C"]
+    assert not earlier["newest"]
+    assert history.leaders("", ["Energy"], "never") is None
+    assert history.leaders("", ["Gold"], None) is None
+
+
+def test_revisions_replace_each_other_until_the_final_one() -> None:
+    history = History()
+    history.add(rows(0, None, "AB", revision=1, final=False), LAYOUT)
+    history.add(rows(0, None, "BAC", revision=2, final=False), LAYOUT)
+    answer = history.leaders("", [None], None)
+    assert [row["id"] for row in answer["rows"]] == ["B", "A", "C"]
+    assert (answer["window"]["final"], answer["window"]["revision"]) == (False, 2)
+    history.add(rows(0, None, "BA", revision=3, final=True), LAYOUT)
+    history.add(rows(0, None, "X", revision=2, final=False), LAYOUT)  # comes again, too late
+    answer = history.leaders("", [None], None)
+    assert [row["id"] for row in answer["rows"]] == ["B", "A"]
+    assert answer["window"]["final"]
+
+
+def test_an_open_window_that_ranks_nothing_any_more_is_empty() -> None:
+    history = History()
+    history.add(rows(0, None, "AB", revision=1, final=False), LAYOUT)
+    (gone, *_) = rows(0, None, "A", revision=2, final=False)
+    history.add([{**gone, "rank": None, "symbol": None, "score": None}], LAYOUT)
+    assert history.leaders("", [None], None)["rows"] == []
+
+
+def test_changes_are_put_together() -> None:
+    layout = Layout(keys=("sector",), columns=("symbol",), names=("symbol",), emit="changes")
+    history = History()
+    history.add(rows(0, "a", "ABC", change="entered", previous_rank=None), layout)
+    entered, moved, left = rows(1, "a", "DAC")
+    changes = [
+        {**entered, "change": "entered", "previous_rank": None},
+        {**moved, "change": "moved", "previous_rank": 1},
+        {**left, "change": "left", "rank": None, "previous_rank": 3},
+    ]
+    history.add([*changes, {**rows(1, "a", "xxB")[2], "previous_rank": 2}], layout)
+    answer = history.leaders("", ["a"], None)
+    assert [(row["id"], row["rank"]) for row in answer["rows"]] == [("D", 1), ("A", 2), ("B", 3)]
+
+
+def test_memory_is_bounded() -> None:
+    history = History(windows=5, rows=100)
+    for window in range(200):
+        history.add(rows(window, "a", "ABCDEFG") + rows(window, "b", "AB"), LAYOUT)
+        stored = [w for key in "ab" for w in history.windows("", [key])["windows"]]
+        assert len(stored) <= 10
+    assert [w["id"] for w in history.windows("", ["a"])["windows"]] == [
+        moment(window) for window in range(195, 200)
+    ]
+    large = History(windows=1_000, rows=100)
+    for window in range(200):
+        large.add(rows(window, f"key {window}", "ABCDEFG"), LAYOUT)
+    assert large.keys("", "", 1_000)["total"] == 14
+    assert "100 rows" in large.words
+
+
+def test_windows_that_come_out_of_order_stand_in_order() -> None:
+    order = list(range(30))
+    random.Random(3).shuffle(order)
+    history = History()
+    for window in order:
+        history.add(rows(window, "a", "AB"), LAYOUT)
+    ids = [window["id"] for window in history.windows("", ["a"])["windows"]]
+    assert ids == [moment(window) for window in range(30)]
+
+
+def test_the_way_of_leaders_is_told_window_by_window() -> None:
+    history = History()
+    for window, symbols in enumerate(["AB", "BA", "BC"]):
+        history.add(rows(window, "a", symbols), LAYOUT)
+    leaders = {leader["id"]: leader for leader in history.windows("", ["a"])["leaders"]}
+    assert leaders["A"]["ranks"] == [1, 2, None]
+    assert leaders["B"]["ranks"] == [2, 1, 1]
+    assert leaders["C"]["scores"] == [None, None, 98.0]
+
+
+def test_keys_are_searched_whatever_their_case() -> None:
+    history = History()
+    for sector in [*(f"Sector {n:05}" for n in range(10_000)), None]:
+        history.add(rows(0, sector, "A"), LAYOUT)
+    answer = history.keys("", "SECTOR 0000", 3)
+    assert answer == {
+        "total": 10_001,
+        "matching": 10,
+        "keys": [["Sector 00000"], ["Sector 00001"], ["Sector 00002"]],
+    }
+    assert history.leaders("", None, None)["key"] == ["Sector 00000"]
+
+
+def test_queries_of_a_workload_are_apart() -> None:
+    layout = Layout(queries=("query",), columns=("symbol",))
+    history = History()
+    history.add(rows(0, None, "AB", query="short") + rows(0, None, "C", query="long"), layout)
+    assert [row["id"] for row in history.leaders("long", None, None)["rows"]] == ["C"]
+    assert [row["id"] for row in history.leaders("short", [], None)["rows"]] == ["A", "B"]
+
+
+def progress(*batches: Batch) -> Progress:
+    whole = Progress()
+    for batch in batches:
+        whole.add(batch)
+    return whole
+
+
+def test_health_adds_up_what_streams_report() -> None:
+    feed = Feed("trades")
+    assert feed.health()["state"] == "starting"
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k", [("panes", "1 minute")], ["a note"])
+    assert feed.health()["state"] == "waiting"
+    batch = Batch(3, rows=1_000, seconds=2.0, late=1, no_time=2, null_score=3, watermark=FIRST)
+    feed.see(progress(batch), clock=FIRST + timedelta(seconds=90))
+    health = feed.health()
+    assert health["state"] == "running"
+    assert health["rows_per_second"] == 500
+    assert (health["lag_seconds"], health["watermark"]) == (90.0, "2026-01-05T09:00:00Z")
+    assert health["batch"] == {"number": 3, "seconds": 2.0}
+    assert health["set_aside"] == {"no_time": 2, "future": 0}
+    assert health["notes"] == ["a note"]
+    feed.see(progress(batch), name="other", clock=FIRST)
+    assert feed.health()["rows"] == 2_000
+    feed.end("Spark is gone", failed=True)
+    assert (feed.health()["state"], feed.health()["message"]) == ("failed", "Spark is gone")
+
+
+def test_rows_that_are_not_shown_are_told() -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    batch = Batch(0, ranked=5, answers=tuple(rows(0, "a", "AB")))
+    feed.take(batch, ServedQuery("", LAYOUT))
+    feed.see(progress(batch))
+    assert feed.health()["notes"] == ["3 rows of large batches are ranked, but not shown here"]
+
+
+@pytest.fixture
+def feed() -> Feed:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    answers = tuple(rows(0, "Energy", "ABC") + rows(0, "<script>alert(1)</script>", "AB"))
+    batch = Batch(0, rows=5, seconds=1.0, windows=2, ranked=5, answers=answers)
+    feed.take(batch, ServedQuery("", LAYOUT))
+    feed.see(progress(batch))
+    return feed
+
+
+@pytest.fixture
+def server(feed: Feed) -> Iterator[PageServer]:
+    with PageServer(feed, Address.parsed(0)) as server:
+        yield server
+
+
+def get(server: PageServer, path: str, **options: Any) -> httpx.Response:
+    return httpx.get(server.address.url().rstrip("/") + path, trust_env=False, **options)
+
+
+def test_every_path_answers_as_it_is_described(server: PageServer) -> None:
+    for path, methods in DOCUMENT["paths"].items():
+        if path == "/api/events":
+            continue
+        answer = get(server, path)
+        assert answer.status_code == 200, path
+        content = methods["get"]["responses"]["200"]["content"]
+        (kind, described) = next(iter(content.items()))
+        assert answer.headers["content-type"].startswith(kind)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "access-control-allow-origin" not in answer.headers
+        if kind == "application/json":
+            check(answer.json(), described["schema"], path)
+    assert get(server, "/api/openapi.json").json() == json.loads(json.dumps(DOCUMENT))
+    assert get(server, "/nothing").status_code == 404
+
+
+def check(value: Any, schema: dict[str, Any], where: str) -> None:
+    """Hold an answer to its description: as much of JSON Schema as that uses."""
+    if "$ref" in schema:
+        schema = DOCUMENT["components"]["schemas"][schema["$ref"].rsplit("/", 1)[-1]]
+    if "anyOf" in schema:
+        null = value is None
+        check(value, schema["anyOf"][1 if null else 0], where)
+        return
+    if "enum" in schema:
+        assert value in schema["enum"], where
+        return
+    kinds = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "number": (int, float),
+        "integer": int,
+        "boolean": bool,
+        "null": type(None),
+    }
+    names = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    assert any(isinstance(value, kinds[name]) for name in names), f"{where}: {value!r}"
+    if isinstance(value, dict) and "properties" in schema:
+        assert set(value) == set(schema["properties"]), where
+        for name, part in value.items():
+            check(part, schema["properties"][name], f"{where}.{name}")
+    for part in value if isinstance(value, list) else ():
+        check(part, schema["items"], f"{where}[]")
+
+
+def test_boards_are_chosen_by_key_and_window(server: PageServer) -> None:
+    chosen = {"key": json.dumps(["Energy"]), "window": moment(0)}
+    answer = get(server, "/api/leaders", params=chosen).json()
+    assert [row["id"] for row in answer["rows"]] == ["A", "B", "C"]
+    assert answer["rows"][0]["cells"] == ["A", "12.5"]
+    nothing = get(server, "/api/leaders", params={"key": '["Gold"]'}).json()
+    assert (nothing["window"], nothing["rows"]) == (None, [])
+    for wrong in ("Energy", "{}", "[1]"):
+        refused = get(server, "/api/leaders", params={"key": wrong})
+        assert refused.status_code == 400
+        assert "a list of texts in JSON" in refused.json()["error"]
+    assert get(server, "/api/keys", params={"limit": "many"}).status_code == 400
+
+
+def test_numbers_for_prometheus(server: PageServer) -> None:
+    lines = get(server, "/metrics").text.splitlines()
+    assert "skyband_rows_total 5.0" in lines
+    assert 'skyband_set_aside_rows_total{reason="no_time"} 0.0' in lines
+    assert "skyband_batch_seconds 1.0" in lines
+    assert "skyband_up 1.0" in lines
+
+
+def test_readiness_comes_with_the_first_batch() -> None:
+    with PageServer(Feed("trades"), Address.parsed(0)) as server:
+        assert get(server, "/healthz").status_code == 200
+        assert get(server, "/readyz").status_code == 503
+        server.feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+        server.feed.see(progress(Batch(0, rows=1)))
+        assert get(server, "/readyz").status_code == 200
+
+
+def events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
+    name = ""
+    for line in lines:
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+def test_readers_get_the_newest_state_as_it_changes(server: PageServer, feed: Feed) -> None:
+    url = server.address.url() + "api/events"
+    params = {"key": json.dumps(["Energy"])}
+    with httpx.stream("GET", url, params=params, trust_env=False, timeout=60) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        sent = events(stream.iter_lines())
+        assert next(sent)[0] == "health"
+        name, board = next(sent)
+        assert (name, [row["id"] for row in board["rows"]]) == ("leaders", ["A", "B", "C"])
+        batch = Batch(1, rows=1, answers=tuple(rows(1, "Energy", "CAB")))
+        feed.take(batch, ServedQuery("", LAYOUT))
+        feed.see(progress(Batch(0, rows=5), batch))
+        assert next(sent)[0] == "health"
+        name, board = next(sent)
+        assert [row["change"] for row in board["rows"]] == ["moved", "moved", "moved"]
+        assert feed.readers == 1
+        feed.end("The job has ended.")
+        assert [name for name, _ in sent] == ["health", "leaders", "end"]
+    assert feed.health()["state"] == "ended"
+
+
+def test_it_stops_though_readers_are_connected(feed: Feed) -> None:
+    server = PageServer(feed, Address.parsed(0))
+    with server:
+        url = server.address.url() + "api/events"
+        streams = [httpx.Client(trust_env=False, timeout=60) for _ in range(20)]
+        opened = [client.stream("GET", url) for client in streams]
+        bodies = [context.__enter__().iter_lines() for context in opened]
+        for body in bodies:
+            assert next(body) == "event: health"
+    assert not server._thread.is_alive()
+    assert feed.health()["state"] == "ended"
+    for body, context, client in zip(bodies, opened, streams, strict=True):
+        assert "event: end" in list(body)
+        context.__exit__(None, None, None)
+        client.close()
+    with pytest.raises(httpx.ConnectError):
+        get(server, "/healthz")
+
+
+def test_a_failure_is_told_to_readers(feed: Feed) -> None:
+    server = PageServer(feed, Address.parsed(0))
+    with pytest.raises(ValueError, match="no such column"), server:
+        raise ValueError("no such column")
+    assert (feed.health()["state"], feed.message) == ("failed", "no such column")
+
+
+def test_other_machines_need_a_token(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SKYBAND_TOKEN", raising=False)
+    server = PageServer(feed, Address("127.0.0.1", 0), token="open sesame")
+    with server:
+        assert get(server, "/").status_code == 401
+        assert get(server, "/api/leaders").status_code == 401
+        assert get(server, "/metrics").status_code == 401
+        assert get(server, "/healthz").status_code == 200
+        assert get(server, "/?token=wrong").status_code == 401
+        bearer = {"Authorization": "Bearer open sesame"}
+        assert get(server, "/api/leaders", headers=bearer).status_code == 200
+        welcome = get(server, "/", params={"token": "open sesame"})
+        assert (welcome.status_code, welcome.headers["location"]) == (303, "/")
+        cookie = welcome.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "samesite=strict" in cookie.lower()
+        name_and_value = cookie.split(";")[0]
+        assert get(server, "/", headers={"Cookie": name_and_value}).status_code == 200
+    everywhere = PageServer(feed, Address.parsed("0.0.0.0:0"))
+    assert everywhere.token is not None
+    assert everywhere.url.endswith(f"?token={everywhere.token}")
+    everywhere._socket.close()
+
+
+def test_pages_from_elsewhere_do_not_reach_it_by_another_name(server: PageServer) -> None:
+    assert get(server, "/api/leaders", headers={"Host": "evil.example"}).status_code == 403
+    assert get(server, "/api/leaders", headers={"Host": "localhost:1"}).status_code == 200
+
+
+def test_the_page_runs_nothing_but_itself(server: PageServer) -> None:
+    answer = get(server, "/")
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert policy.count("sha256-") == 2
+    assert "unsafe" not in policy
+    text = page()[0].decode()
+    assert text.count("<script") == text.count("<style") == 1
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+    assert "innerHTML" not in text
+
+
+@pytest.mark.parametrize("text", ["", "port", "99999", "host:", ":80", "1.2.3.4:x"])
+def test_addresses_that_are_none(text: str) -> None:
+    with pytest.raises(QueryError, match=r"expected \[HOST:\]PORT"):
+        Address.parsed(text)
+
+
+def test_addresses() -> None:
+    assert Address.parsed("8080") == Address("127.0.0.1", 8080)
+    assert Address.parsed("[::1]:80").is_loopback
+    assert Address.parsed("localhost:80").is_loopback
+    assert not Address.parsed("0.0.0.0:80").is_loopback
+    assert not Address.parsed("example.org:80").is_loopback
+    assert Address.parsed("0.0.0.0:80").url() == "http://127.0.0.1:80/"
+
+
+def test_a_port_that_is_taken_is_an_error_at_once(feed: Feed) -> None:
+    listener, taken = Address.parsed(0).bound()
+    threads = threading.active_count()
+    with listener, pytest.raises(QueryError, match=r"--serve: nobody can listen on 127\.0\.0\.1"):
+        PageServer(feed, taken)
+    assert threading.active_count() == threads
+    with pytest.raises(QueryError, match="nobody can listen"):
+        PageServer(feed, Address("no.such.host.invalid", 0))
+
+
+def test_the_version_is_that_of_the_package(server: PageServer) -> None:
+    assert get(server, "/api/info").json()["version"] == skyband.__version__
