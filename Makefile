@@ -17,8 +17,8 @@ $(STAMP): pyproject.toml constraints.txt
 
 setup: $(STAMP) ## create .venv with everything
 
-demo: setup ## watch Spark rank a lively stock market for a minute
-	$(BIN)/skyband demo
+demo: setup ## watch Spark rank a lively stock market for a minute, here and on a page
+	$(BIN)/skyband demo --serve 0
 
 lint: setup ## style, types, import direction
 	$(BIN)/ruff check src tests benchmarks examples

@@ -390,7 +390,12 @@ def generate(
 @app.command()
 def demo(
     seconds: Annotated[
-        str | None, option("--seconds", "S", "How long to watch: 60, or 20 on the local engine.")
+        str | None,
+        option(
+            "--seconds",
+            "S",
+            "How long to watch: 60, or 20 on the local engine; 0 on Spark: until it is stopped.",
+        ),
     ] = None,
     seed: Annotated[str, option("--seed", "N", "Same seed, same market.")] = "0",
     out: Annotated[
@@ -411,11 +416,15 @@ def demo(
             envvar="SKYBAND_ENGINE",
         ),
     ] = "spark",
+    serve: Annotated[
+        str | None,
+        option("--serve", "[HOST:]PORT", "Serve a live page as well; port 0 is any free one."),
+    ] = None,
 ) -> None:
     """Watch a lively stock market being ranked: the biggest trades of the last ten minutes."""
     from skyband.cli.commands import tools
 
-    raise typer.Exit(tools.demo(seconds, seed, out, engine))
+    raise typer.Exit(tools.demo(seconds, seed, out, engine, serve))
 
 
 @app.command()

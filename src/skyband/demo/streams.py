@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -17,34 +17,53 @@ from pyspark.sql import DataFrame
 from skyband.demo import display
 from skyband.demo.trades import market
 from skyband.errors import QueryError, SkybandError
+from skyband.serve.address import Address
+from skyband.serve.feed import Feed, ServedQuery
+from skyband.serve.of_job import layout_of
+from skyband.serve.server import PageServer
 from skyband.spark import java_process
 from skyband.spark.api import top_k
 from skyband.spark.java_process import GONE
 from skyband.spark.jobs.progress import BOARD, Progress
-from skyband.spark.jobs.run import observed
+from skyband.spark.jobs.run import SERVED, board_columns, observed
 from skyband.spark.sessions import FAILURES, log_file, session
 
-ROWS_PER_BATCH = 2_000_000  # twenty seconds of the market
+ROWS_PER_BATCH = 200_000  # two seconds of the market
 _WRITTEN = "a demonstration of skyband wrote this directory\n"
 _MARK = ".skyband-demo"
 _POLL = 0.25  # seconds
 _PRINTED = 5  # batches from one printed board to the next
-_TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
+_TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds, so far"
+_WORDS = {
+    "market": "the 10 biggest trades of the last 10 minutes",
+    "sectors": "the 10 biggest trades of the last 10 minutes, for each sector",
+}
 
 
-def run_streams(seconds: float, seed: int, out: Path, stop: Event) -> None:
-    """Show the market for so many seconds, or until ``stop`` is set, then say what was done."""
+def run_streams(seconds: float, seed: int, out: Path, stop: Event, serve: str | None) -> None:
+    """Show the market for so many seconds, or until ``stop`` is set, then say what was done.
+
+    ``serve`` is the address of a live page. With 0 seconds the market never closes.
+    """
     console = display.terminal()
     screen = None if console is None else display.DemoScreen(console, keep_progress=True)
-    with _reworded(), display.status(console, "Starting Spark ..."):
-        boards = Boards(out, seed)
-    with _reworded(), display.summarized(lambda: _summary(boards)):
-        try:
-            with screen or nullcontext():
-                _watch(boards, screen, seconds, stop)
-        finally:
-            with display.status(console, "Stopping ..."):
-                boards.stop()
+    with ExitStack() as page:
+        feed = None
+        if serve is not None:
+            server = page.enter_context(PageServer(Feed("a lively market"), Address.parsed(serve)))
+            feed = server.feed
+            print(f"the live page is at {server.url}", flush=True)
+        with _reworded(), display.status(console, "Starting Spark ..."):
+            boards = Boards(out, seed, feed)
+        with _reworded(), display.summarized(lambda: _summary(boards)):
+            try:
+                with screen or nullcontext():
+                    _watch(boards, screen, seconds, stop)
+            finally:
+                if feed is not None:
+                    feed.end("The demonstration has ended.")
+                with display.status(console, "Stopping ..."):
+                    boards.stop()
 
 
 @contextmanager
@@ -70,24 +89,34 @@ def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float, st
         elif fresh and frame.leaders and batches >= printed + _PRINTED:
             printed = batches
             display.print_frame(frame)
-        if frame.leaders and frame.sectors and boards.spent >= seconds:
+        if seconds and frame.leaders and frame.sectors and boards.spent >= seconds:
             return
 
 
 class StreamBoard:
     """One query at work: its stream, how it is doing, and the best trades of its newest window.
 
-    Of each key, ``ranks`` trades are shown.
+    Of each key, ``ranks`` trades are shown. A batch reports the rankings that it has changed.
     """
 
-    def __init__(self, leaders: DataFrame, out: Path, name: str, ranks: int) -> None:
+    def __init__(
+        self, leaders: DataFrame, out: Path, name: str, ranks: int, feed: Feed | None
+    ) -> None:
         self.name, self.ranks = name, ranks
         self.progress = Progress()
         self.trades: list[display.Trade] = []
         self.moves: display.Moves = []
         self._history = display.History(1)
+        self._end = ""  # of the window that is shown
+        self._shown: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}  # its rows, by key
         query = dict(leaders.schema["rank"].metadata["skyband"])
-        writer = observed(leaders, BOARD, query).writeStream.format("parquet").queryName(name)
+        self._keys = query["keys"]
+        columns = board_columns(leaders, query, SERVED)
+        self.served = ServedQuery(_WORDS[name], layout_of(query, columns), name)
+        if feed is not None:
+            self.progress.on_batch = lambda batch: feed.take(batch, self.served)
+        watched = observed(leaders, BOARD, query, None if feed is None else SERVED)
+        writer = watched.writeStream.format("parquet").queryName(name)
         writer = writer.option("checkpointLocation", str(out / "checkpoints" / name))
         self.stream = writer.option("path", str(out / name)).start()
 
@@ -96,11 +125,24 @@ class StreamBoard:
         before = self.progress.leaders
         fresh = self.progress.collect(self.stream.recentProgress)
         if self.progress.leaders is not before:
-            shown = [row for row in self.progress.leaders if row["rank"] <= self.ranks]
+            self._replace(self.progress.leaders)
+            shown = [row for rows in self._shown.values() for row in rows]
             shown.sort(key=lambda row: (row["rank"], row["sector"]))
             self.trades = [_trade(row) for row in shown]
             self.moves = self._history.moves(self.trades)
         return fresh
+
+    def _replace(self, leaders: Sequence[Mapping[str, Any]]) -> None:
+        """Show rankings in place of those of the same keys, or of an earlier window."""
+        end = leaders[0]["window"]["end"]
+        if end != self._end:
+            self._end, self._shown = end, {}
+        changed: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in leaders:
+            rows = changed.setdefault(tuple(row[name] for name in self._keys), [])
+            if row["rank"] <= self.ranks:
+                rows.append(row)
+        self._shown |= changed
 
 
 def _trade(row: Mapping[str, Any]) -> display.Trade:
@@ -112,8 +154,9 @@ def _trade(row: Mapping[str, Any]) -> display.Trade:
 class Boards:
     """The market's board and that of its sectors, at work on an embedded Spark until stopped."""
 
-    def __init__(self, out: Path, seed: int) -> None:
+    def __init__(self, out: Path, seed: int, feed: Feed | None = None) -> None:
         self.out = out
+        self._feed = feed
         self.spent = 0.0  # seconds from the start to the last look
         self._boards: list[StreamBoard] = []
         _make_empty(out)
@@ -131,22 +174,28 @@ class Boards:
                 slide=display.SLIDE,
                 delay="2 seconds",
                 id="trade",
+                emit="updates",
+                open_windows="current",
             )
             keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
-            self._boards.append(StreamBoard(ranked(keep=keep), out, "market", display.K))
+            self._boards.append(StreamBoard(ranked(keep=keep), out, "market", display.K, feed))
             others = [name for name in keep if name != "sector"]
             sectors = ranked(keep=others, partition_by="sector")
-            self._boards.append(StreamBoard(sectors, out, "sectors", 1))
+            self._boards.append(StreamBoard(sectors, out, "sectors", 1, feed))
         except BaseException:
             self.stop()
             raise
         self.market, self.sectors = self._boards
+        if feed is not None:
+            feed.describe([board.served for board in self._boards], "top-k")
         self._began = time.monotonic()
 
     def look(self) -> bool:
         """Take in what both streams report; whether there was anything new."""
         fresh = [board.look() for board in self._boards]
         self.spent = time.monotonic() - self._began
+        for board in self._boards if self._feed is not None else ():
+            self._feed.see(board.progress, board.name)
         for board in self._boards:
             failure = board.stream.exception()
             if failure is not None:

@@ -66,18 +66,22 @@ class Feed:
     def info(self) -> dict[str, Any]:
         """What is shown, for readers who have just come."""
         queries = self._queries or (ServedQuery(""),)
-        columns = list(queries[0].layout.columns)
         return {
             "title": self.title,
             "version": skyband.__version__,
             "family": self._family,
             "emit": queries[0].layout.emit,
             "queries": [
-                {"name": query.name, "words": query.words, "keys": list(query.layout.keys)}
+                {
+                    "name": query.name,
+                    "words": query.words,
+                    "keys": list(query.layout.keys),
+                    "columns": list(query.layout.columns),
+                }
                 for query in queries
             ],
             "keys": list(queries[0].layout.keys),
-            "columns": columns,
+            "columns": list(queries[0].layout.columns),
             "explain": [list(line) for line in self._explain],
             "history": {"windows": self.history.most_windows, "words": self.history.words},
         }

@@ -101,7 +101,9 @@ _SCHEMAS = {
         version=_TEXT,
         family=_TEXT,
         emit=_TEXT,
-        queries=_listed(_object(name=_TEXT, words=_TEXT, keys=_listed(_TEXT))),
+        queries=_listed(
+            _object(name=_TEXT, words=_TEXT, keys=_listed(_TEXT), columns=_listed(_TEXT))
+        ),
         keys=_listed(_TEXT),
         columns=_listed(_TEXT),
         explain=_listed(_listed(_TEXT)),

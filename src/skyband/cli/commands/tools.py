@@ -47,21 +47,28 @@ def generate(
     print(f"skyband: wrote {written:,} rows to {out}; {meaning}", file=sys.stderr)
 
 
-def demo(seconds: str | None, seed: str, out: str | None, engine: str) -> int:
+def demo(
+    seconds: str | None, seed: str, out: str | None, engine: str, serve: str | None = None
+) -> int:
     """Show a market for so many seconds, on Spark or on the local engine; return the exit code."""
     options.choice(engine, "--engine", ("spark", "local"))
     number = options.whole(seed, "--seed", least=0, example=0)
     if engine == "local":
+        if serve is not None:
+            raise QueryError(
+                "--serve is given with --engine local", "a stream on Spark", "leave --engine out"
+            )
         from skyband.demo.local import run_locally
 
         length = _seconds(seconds or "20")
         run_locally(length, number, None if out is None else _parquet_file(out))
         return 0
-    length, folder = _seconds(seconds or "60"), _directory(out or "skyband-demo")
+    length = 0.0 if seconds == "0" else _seconds(seconds or "60")
+    folder = _directory(out or "skyband-demo")
     with Stop() as stop:
         from skyband.demo.streams import run_streams
 
-        run_streams(length, number, folder, stop.requested)
+        run_streams(length, number, folder, stop.requested, serve)
     return stop.code
 
 
