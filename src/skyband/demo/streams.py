@@ -194,8 +194,9 @@ class Boards:
         """Take in what both streams report; whether there was anything new."""
         fresh = [board.look() for board in self._boards]
         self.spent = time.monotonic() - self._began
-        for board in self._boards if self._feed is not None else ():
-            self._feed.see(board.progress, board.name)
+        if self._feed is not None:
+            for board in self._boards:
+                self._feed.see(board.progress, board.name)
         for board in self._boards:
             failure = board.stream.exception()
             if failure is not None:
