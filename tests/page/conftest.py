@@ -22,8 +22,8 @@ class Watched:
 
     server: FakeServer
     faults: list[str] = field(default_factory=list)
-    expects_loss: bool = False
-    """The server is stopped: the browser itself writes that it was refused."""
+    expects_refusals: bool = False
+    """The server is stopped or refuses: the browser itself writes that into the console."""
 
     def watch(self, page: Page) -> None:
         """Note errors, dialogs and requests to elsewhere."""
@@ -34,7 +34,7 @@ class Watched:
 
     def note_message(self, message: ConsoleMessage) -> None:
         """Note a warning or an error in the console."""
-        refused = self.expects_loss and "net::ERR_" in message.text
+        refused = self.expects_refusals and message.text.startswith("Failed to load resource")
         if message.type in ("error", "warning") and not refused:
             self.faults.append(f"{message.type}: {message.text}")
 

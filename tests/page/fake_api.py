@@ -59,13 +59,13 @@ class Window:
     final: bool = True
     revision: int = 1
 
-    def described(self) -> dict[str, Any]:
-        """Say what the API says of a window."""
+    def described(self, timed: bool) -> dict[str, Any]:
+        """Say what the API says of a window: of an hour, or of a thousand rows."""
         end = OPENING + timedelta(minutes=self.number)
         return {
             "id": str(self.number),
-            "start": text_of(end - timedelta(hours=1)),
-            "end": text_of(end),
+            "start": text_of(end - timedelta(hours=1)) if timed else self.number * 1000,
+            "end": text_of(end) if timed else (self.number + 1) * 1000,
             "final": self.final,
             "revision": self.revision,
         }
@@ -77,7 +77,7 @@ class Market:
 
     queries: dict[str, str] = field(
         default_factory=lambda: {
-            "": "The 10 symbols with the largest turnover of the last hour, every minute, per sector"
+            "": "The 10 symbols of most turnover in the last hour, every minute, per sector"
         }
     )
     sectors: dict[str, list[str]] = field(
@@ -85,6 +85,8 @@ class Market:
     )
     accounts: int = 0
     """How many further keys there are, each with a small board."""
+    partitioned: bool = True
+    timed: bool = True
     windows: list[Window] = field(default_factory=list)
     boosts: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By symbol, the window from which on its turnover is multiplied, and by what."""
@@ -157,12 +159,18 @@ class Market:
             at = next((n for n, w in enumerate(self.windows) if str(w.number) == number), -1)
         if key not in known or (number is not None and at < 0):
             return None
-        answer = {"query": query, "key": [key], "window": None, "rows": [], "left": []}
+        answer = {
+            "query": query,
+            "key": [key][: self.partitioned],
+            "window": None,
+            "rows": [],
+            "left": [],
+        }
         answer |= {"newest": at == len(self.windows) - 1, "shown_all": True}
         if at >= 0:
             now = self.ranked(query, key, self.windows[at])
             before = self.ranked(query, key, self.windows[at - 1]) if at else None
-            answer["window"] = self.windows[at].described()
+            answer["window"] = self.windows[at].described(self.timed)
             answer["rows"], answer["left"] = compared(now, before, key)
         return answer
 
@@ -179,7 +187,10 @@ class Market:
             ranks = [list(board).index(symbol) + 1 if symbol in board else None for board in boards]
             scores = [board.get(symbol) for board in boards]
             leaders.append({"id": symbol, "label": symbol, "ranks": ranks, "scores": scores})
-        return {"windows": [window.described() for window in self.windows], "leaders": leaders}
+        return {
+            "windows": [each.described(self.timed) for each in self.windows],
+            "leaders": leaders,
+        }
 
     def info(self) -> dict[str, Any]:
         """Say what /api/info says."""
@@ -189,7 +200,7 @@ class Market:
             "family": "top-k",
             "emit": "updates",
             "queries": [{"name": name, "words": words} for name, words in self.queries.items()],
-            "keys": ["sector"],
+            "keys": ["sector"][: self.partitioned],
             "columns": COLUMNS,
             "explain": [
                 ["Window", "one hour, sliding by one minute"],
