@@ -225,6 +225,17 @@ def test_enter_before_the_answer_takes_the_first_match(visit: Visit, market: Mar
     expect_names(page, on_board(market, key="account 00077"))
 
 
+def test_typing_after_a_choice_begins_another_search(visit: Visit, market: Market) -> None:
+    page = visit()
+    box = page.get_by_role("combobox", name="Sector")
+    box.focus()
+    for typed, key in (("ene", "Energy"), ("materials", "Materials")):
+        page.keyboard.type(typed)
+        expect(page.locator("#options li")).to_have_text([key])
+        page.keyboard.press("Enter")
+        expect_names(page, on_board(market, key=key))
+
+
 def test_says_when_nothing_matches(visit: Visit) -> None:
     page = visit()
     page.get_by_role("combobox", name="Sector").fill("no such sector")
