@@ -176,8 +176,8 @@ class Ranked:
         import pyarrow as pa
 
         def moment(values: Ints) -> Any:
-            kind = pa.timestamp("us", tz="UTC") if self.timed else pa.int64()
-            return pa.array(values, mask=values == -FOREVER).cast(kind)
+            whole = pa.array(values, mask=values == -FOREVER)
+            return whole.cast(pa.timestamp("us", tz="UTC")) if self.timed else whole
 
         columns: dict[str, Any] = {
             "window_start": moment(self._per_row(self.window_start)),
