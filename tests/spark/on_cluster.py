@@ -1,8 +1,9 @@
 """A driver for a cluster: what executors may lack, then every family as stream and as batch.
 
-    python -m tests.spark.on_cluster MASTER DIRECTORY
+    python -m tests.spark.on_cluster MASTER BROKER DIRECTORY
 
-It tells by files how far it is, so that executors can be killed meanwhile, and leaves what it got.
+Rows come from files and from a topic of Kafka. It tells by files how far it is, so that executors
+can be killed meanwhile, and leaves what it got.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from skyband.errors import SkybandError
 from skyband.spark import (
+    connectors,
     session,
     top_k,
     top_k_dominating,
@@ -31,9 +34,10 @@ from skyband.spark import (
 from skyband.spark.cluster.executors import prepare
 from skyband.spark.jobs.failures import reworded
 from skyband.spark.sessions import FAILURES
-from tests import oracle
+from tests import kafka_trades, oracle
 from tests.conftest import FILE_MANAGER, INTERPRETED_PLANS
 from tests.java import HASTE
+from tests.servers import KafkaServer
 from tests.spark import samples, test_dominating, test_incomplete, test_totals, test_workload
 from tests.spark.samples import SECOND
 
@@ -43,6 +47,7 @@ TIMED: dict[str, Any] = {
     "id": "id", "keep": ["id", "ts"], "partition_by": "sector",
 }  # fmt: skip
 ARRIVAL: dict[str, Any] = {**TIMED, "window": 12, "slide": 5}
+WAYS = ("files", "kafka")
 ROOM = {
     "spark.executor.memory": "700m",
     "spark.executor.extraJavaOptions": HASTE,
@@ -67,24 +72,92 @@ class Family:
     ddl: str = samples.DDL
     write: Callable[[Path, list[Rows]], str] = samples.write
 
-    def written(self, source: Path) -> str:
-        """Write the rows in two files, and in a third one so much later that all windows end."""
+    @property
+    def later(self) -> dict[str, Any]:
+        """A row so much later than all others that it ends their windows."""
         newest = max(self.rows, key=lambda row: int(row["ts"]))
-        later = {**newest, "ts": newest["ts"] + 24 * 3600 * SECOND}
-        return self.write(source, [*samples.split(self.rows, 2, 1), [later]])
+        return {**newest, "ts": newest["ts"] + 24 * 3600 * SECOND}
 
-    def stream(self, spark: SparkSession, source: str, home: Path) -> Any:
-        """Start a stream over what is there, a file per micro-batch."""
-        reader = spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", 1)
-        rows = reader.option("latestFirst", "false").parquet(source)
-        leaders = self.ranked(rows, delay="10 minutes")
-        writer = leaders.writeStream.format("parquet").option("path", str(home / "out"))
-        writer = writer.option("checkpointLocation", str(home / "checkpoint"))
-        return writer.trigger(availableNow=True).start()
 
-    def batch(self, spark: SparkSession, source: str) -> list[Any]:
-        """Rank all rows at once, but for the last one."""
-        return self.ranked(spark.read.schema(self.ddl).parquet(f"{source}/part-00[01]*")).collect()
+class Source(Protocol):
+    """Where the rows of families are; a stream takes two micro-batches for those of one."""
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        """All rows of a family, the one that ends all windows in the last micro-batch."""
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        """All rows of a family but that one."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Four files for each family, the last one with the row that ends all windows."""
+
+    home: Path
+
+    def fill(self) -> None:
+        """Write them."""
+        for name, family in FAMILIES.items():
+            parts = [*samples.split(family.rows, 3, 1), [family.later]]
+            family.write(self.home / name, parts)
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        reader = spark.readStream.schema(FAMILIES[name].ddl).option("maxFilesPerTrigger", 2)
+        return reader.option("latestFirst", "false").parquet(str(self.home / name))
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        files = str(self.home / name / "part-00[012]*")
+        return spark.read.schema(FAMILIES[name].ddl).parquet(files)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of JSON records of all families, each under the name of its own."""
+
+    address: str
+    name: str = "families"
+    partitions: int = 2
+
+    def fill(self, kafka: KafkaServer) -> None:
+        """Make the topic: rows of all families in turn, then those that end all windows."""
+        kafka.make_topic(self.name, self.partitions)
+        for records in (self._records(), self._last_records()):
+            numbered = enumerate(records)
+            kafka.send(self.name, [(at % self.partitions, *record) for at, record in numbered])
+
+    def _records(self) -> list[tuple[bytes, bytes]]:
+        by_family = [
+            [_record(name, row) for row in family.rows] for name, family in FAMILIES.items()
+        ]
+        return [record for turn in zip(*by_family, strict=True) for record in turn]
+
+    def _last_records(self) -> list[tuple[bytes, bytes]]:
+        return [_record(name, family.later) for name, family in FAMILIES.items()]
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        half = (len(self._records()) + len(self._last_records())) // 2
+        reader = spark.readStream.option("maxOffsetsPerTrigger", half + self.partitions)
+        return self._rows(reader, name)
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        count = len(self._records())
+        ends = {
+            str(partition): len(range(partition, count, self.partitions))
+            for partition in range(self.partitions)
+        }
+        return self._rows(spark.read.option("endingOffsets", json.dumps({self.name: ends})), name)
+
+    def _rows(self, reader: Any, name: str) -> DataFrame:
+        reader = reader.option("kafka.bootstrap.servers", self.address)
+        reader = reader.option("startingOffsets", "earliest").option("subscribe", self.name)
+        records = reader.format("kafka").load().filter(F.col("key").cast("string") == name)
+        row = F.from_json(F.col("value").cast("string"), FAMILIES[name].ddl)
+        return records.select(row.alias("row")).select("row.*")
+
+
+def _record(name: str, row: dict[str, Any]) -> tuple[bytes, bytes]:
+    """Key and value of a record."""
+    return name.encode(), kafka_trades.as_json(row)
 
 
 def of_arrivals(rows: Rows) -> list[tuple[Any, ...]]:
@@ -147,35 +220,61 @@ FAMILIES = {
 }
 
 
-def main(master: str, home: Path) -> None:
+def main(master: str, broker: str, home: Path) -> None:
     """Say what executors lack if they do, then rank everything."""
-    spark = session(master, shuffle_partitions=2, log=home / "driver.log", settings={
-        **ROOM,
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-    })  # fmt: skip
+    settings = {**ROOM, "spark.sql.warehouse.dir": str(home / "warehouse")}
+    spark = session(
+        master,
+        shuffle_partitions=2,
+        log=home / "driver.log",
+        settings=connectors.settings({"kafka": "auto"}, settings),
+    )
     context: Any = spark.sparkContext
     context.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]  # of Python workers
     refused = refusals(context, spark, home)
     (home / "refusals.json").write_text(json.dumps(refused))
     prepare(spark, writes=[str(home)])
-    sources = {name: family.written(home / name / "source") for name, family in FAMILIES.items()}
+    files = Files(home / "files")
+    files.fill()
+    sources: dict[str, Source] = {"files": files, "kafka": Topic(broker)}
     streams = {}
-    for name, family in FAMILIES.items():  # one by one: Spark gives a Python 10 seconds to start
-        streams[name] = family.stream(spark, sources[name], home / name)
-        while streams[name].isActive and not streams[name].lastProgress:
+    for name in FAMILIES:  # one by one: Spark gives a Python 10 seconds to start
+        started = {
+            (name, way): started_stream(spark, sources[way], name, way, home) for way in WAYS
+        }
+        while not all(not each.isActive or each.lastProgress for each in started.values()):
             time.sleep(0.05)
+        streams |= started
     results = {}
-    for name, stream in streams.items():
+    for (name, way), stream in streams.items():
         stream.awaitTermination()
-        results[name, "stream"] = spark.read.parquet(str(home / name / "out")).collect()
+        rows = spark.read.parquet(str(stream_home(home, name, way) / "out"))
+        results[name, way, "stream"] = rows.collect()
     (home / "batches").touch()
     with ThreadPoolExecutor(2) as pool:
         batches = {
-            name: pool.submit(family.batch, spark, sources[name])
-            for name, family in FAMILIES.items()
+            (name, way, "batch"): pool.submit(
+                FAMILIES[name].ranked(source.batch(spark, name)).collect
+            )
+            for way, source in sources.items()
+            for name in FAMILIES
         }
-        results |= {(name, "batch"): batch.result() for name, batch in batches.items()}
+        results |= {which: batch.result() for which, batch in batches.items()}
     (home / "results").write_bytes(pickle.dumps(results))
+
+
+def started_stream(spark: SparkSession, source: Source, name: str, way: str, home: Path) -> Any:
+    """Start a stream of a family over what is there."""
+    leaders = FAMILIES[name].ranked(source.stream(spark, name), delay="10 minutes")
+    place = stream_home(home, name, way)
+    writer = leaders.writeStream.format("parquet").option("path", str(place / "out"))
+    writer = writer.option("checkpointLocation", str(place / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
+
+
+def stream_home(home: Path, name: str, way: str) -> Path:
+    """Where a stream has its checkpoint and its sink."""
+    return home / way / f"{name}-stream"
 
 
 def refusals(context: Any, spark: SparkSession, home: Path) -> dict[str, str]:
@@ -209,5 +308,5 @@ def refusals(context: Any, spark: SparkSession, home: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(*sys.argv[1:3], Path(sys.argv[3]))
     os._exit(0)  # Java goes with it

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from skyband.spark.cluster import package
 from skyband.spark.jobs.file import load
 from tests import kafka_trades, servers
 from tests.spark import samples
-from tests.spark.on_cluster import FAMILIES, ROOM, TIMED
+from tests.spark.on_cluster import FAMILIES, ROOM, TIMED, WAYS, Topic, stream_home
 
 pytestmark = pytest.mark.spark
 
@@ -64,9 +65,13 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": modules, "COLUMNS": "100"}
 
 
-def kill_an_executor(cluster: Standalone, driver: subprocess.Popen[Any], point: Path) -> None:
-    """Kill the oldest executor when a driver has made a file, unless it has ended before."""
-    wait_for(lambda: point.exists() or driver.poll() is not None, str(point), MOST_SECONDS)
+def kill_an_executor(cluster: Standalone, driver: subprocess.Popen[Any], *points: Path) -> None:
+    """Kill the oldest executor when a driver has made files, unless it has ended before."""
+    made = ", ".join(map(str, points))
+    wait_for(
+        lambda: all(point.exists() for point in points) or driver.poll() is not None,
+        *(made, MOST_SECONDS),
+    )
     if driver.poll() is None:
         executors: list[int] = []
         wait_for(lambda: executors.extend(cluster.executors()) or bool(executors), "an executor")
@@ -74,18 +79,22 @@ def kill_an_executor(cluster: Standalone, driver: subprocess.Popen[Any], point: 
 
 
 def test_every_family_outlives_executors(
-    cluster: Standalone, pythons: dict[str, str], tmp_path: Path
+    cluster: Standalone, pythons: dict[str, str], kafka: servers.KafkaServer, tmp_path: Path
 ) -> None:
-    """As stream and as batch, and what executors lack is told before."""
+    """From files and from Kafka, as stream and as batch; what executors lack is told before."""
     (tmp_path / "pythons.json").write_text(json.dumps(pythons))
-    command = [sys.executable, "-m", "tests.spark.on_cluster", cluster.master, str(tmp_path)]
+    Topic(kafka.address).fill(kafka)
+    command = [sys.executable, "-m", "tests.spark.on_cluster"]
+    command += [cluster.master, kafka.address, str(tmp_path)]
     with (tmp_path / "driver.out").open("wb") as output:
         driver = subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdout=output, stderr=output
         )
     try:
-        for name in FAMILIES:  # in the middle of each stream
-            kill_an_executor(cluster, driver, tmp_path / name / "checkpoint" / "commits" / "0")
+        for name in FAMILIES:  # in the middle of its streams
+            homes = [stream_home(tmp_path, name, way) for way in WAYS]
+            commits = [home / "checkpoint" / "commits" / "0" for home in homes]
+            kill_an_executor(cluster, driver, *commits)
         kill_an_executor(cluster, driver, tmp_path / "batches")
         code = driver.wait(MOST_SECONDS)
     finally:
@@ -93,10 +102,11 @@ def test_every_family_outlives_executors(
     assert code == 0, (tmp_path / "driver.out").read_text()[-5000:]
     check_refusals(json.loads((tmp_path / "refusals.json").read_text()), pythons)
     results = pickle.loads((tmp_path / "results").read_bytes())
-    for (name, way), rows in results.items():
-        family = FAMILIES[name]
-        assert family.layout(rows) == family.expected(family.rows), (name, way)
-    assert len(results) == 2 * len(FAMILIES)
+    for name, family in FAMILIES.items():
+        expected = family.expected(family.rows)
+        for which in product(WAYS, ("stream", "batch")):
+            assert family.layout(results.pop((name, *which))) == expected, (name, which)
+    assert not results
 
 
 def check_refusals(messages: dict[str, str], pythons: dict[str, str]) -> None:
