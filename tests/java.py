@@ -36,12 +36,16 @@ def class_archive() -> Path:
     return Path(sys.prefix) / f"spark-classes-{name}.jsa"
 
 
+def hasty_options() -> str:
+    """Options of a Java that runs Spark and starts soon, with the archive if there is one."""
+    if shutil.which("java") and class_archive().exists():
+        return f"{HASTE} -XX:SharedArchiveFile={class_archive()} -Xlog:cds*=off"
+    return HASTE
+
+
 def hasten_java() -> None:
     """Let every Java that this process and its children start for Spark start soon."""
-    options = [HASTE]
-    if shutil.which("java") and class_archive().exists():
-        options.append(f"-XX:SharedArchiveFile={class_archive()} -Xlog:cds*=off")
-    os.environ["SPARK_SUBMIT_OPTS"] = " ".join(options)
+    os.environ["SPARK_SUBMIT_OPTS"] = hasty_options()
 
 
 def make_class_archive() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -29,8 +30,7 @@ def ranks(score):
 
 def best(objects, k, ties="newest", rank_by="row_number"):
     """The k best (score, id) of (score, position, id) triples."""
-    order, _ = ranking(objects, ties)
-    return best_of(order, range(len(order)), k, rank_by)
+    return first_ranks([(score, id) for score, _, id in best_first(objects, ties)], k, rank_by)
 
 
 def oldest_first(object):
@@ -39,11 +39,17 @@ def oldest_first(object):
     return -score, position, id
 
 
-def ranking(objects, ties="newest"):
-    """The objects that can be ranked, best first, and the rank of each object (None: no rank)."""
+def best_first(objects, ties="newest"):
+    """The objects that can be ranked, in order."""
     order = sorted((o for o in objects if ranks(o[0])), reverse=True)
     if ties == "oldest":
         order.sort(key=oldest_first)
+    return order
+
+
+def ranking(objects, ties="newest"):
+    """The objects that can be ranked, best first, and the rank of each object (None: no rank)."""
+    order = best_first(objects, ties)
     rank_of = {o: rank for rank, o in enumerate(order)}
     return order, [rank_of.get(o) for o in objects]
 
@@ -51,9 +57,14 @@ def ranking(objects, ties="newest"):
 def best_of(order, ranks_alive, k, rank_by="row_number"):
     """The k best (score, id) of some objects of a ranking, given by their ranks in it."""
     alive = [(order[rank][0], order[rank][2]) for rank in sorted(ranks_alive)]
-    return tuple(
-        row for row, rank in zip(alive, numbered(alive, rank_by), strict=True) if rank <= k
-    )
+    return first_ranks(alive, k, rank_by)
+
+
+def first_ranks(rows, k, rank_by="row_number"):
+    """Those of rank k or less of (score, id) that stand best first."""
+    if rank_by == "row_number":
+        return tuple(rows[:k])
+    return tuple(row for row, rank in zip(rows, numbered(rows, rank_by), strict=True) if rank <= k)
 
 
 def numbered(rows, rank_by="row_number"):
@@ -183,12 +194,33 @@ def dominates(one, other):
     return all(a <= b for a, b in zip(one, other, strict=True)) and one != other
 
 
+def dominated_counts(points):
+    """How many points each point dominates: all that it is nowhere worse than, except its equals.
+
+    A set of points is a whole number with a bit for each. From the worst value of a dimension to
+    the best, the set of those so far is the set of those that are nowhere better in it.
+    """
+    nowhere_worse = [(1 << len(points)) - 1] * len(points)
+    for values in zip(*points, strict=True):
+        so_far, no_better_than = 0, {}
+        for number in sorted(range(len(values)), key=values.__getitem__, reverse=True):
+            so_far |= 1 << number
+            no_better_than[values[number]] = so_far
+        for number, value in enumerate(values):
+            nowhere_worse[number] &= no_better_than[value]
+    equals = Counter(points)
+    return [
+        others.bit_count() - equals[point]
+        for others, point in zip(nowhere_worse, points, strict=True)
+    ]
+
+
 def dominating(points, k, ties="newest", rank_by="row_number"):
     """The k best (points dominated, id) of (point, position, id) triples; None is never ranked."""
     alive = [o for o in points if o[0] is not None]
+    counts = dominated_counts([tuple(point) for point, _, _ in alive])
     scored = [
-        (float(sum(dominates(point, other) for other, _, _ in alive)), position, id)
-        for point, position, id in alive
+        (float(count), position, id) for count, (_, position, id) in zip(counts, alive, strict=True)
     ]
     return best(scored, k, ties, rank_by)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,10 +69,19 @@ def run_counted(
     return results, monitor
 
 
+count_windows_once, time_windows_once = map(lru_cache(maxsize=256), (count_windows, time_windows))
+"""The oracle, asked once for all algorithms that are tested one after the other."""
+
+
+def numbers(column, kind=np.float64):
+    """A column as plain numbers, as the oracle takes it."""
+    return None if column is None else tuple(np.array(column, kind).tolist())
+
+
 def check_counted(scores, n, s, k, algorithm, **options):
-    full, ids = options.get("full", False), options.get("ids")
+    full, ids = options.get("full", False), numbers(options.get("ids"), np.int64)
     results, monitor = run_counted(scores, n, s, k, algorithm, **options)
-    same(results, count_windows(list(scores), n, s, k, ids=ids, full=full))
+    same(results, count_windows_once(numbers(scores), n, s, k, ids=ids, full=full))
     return monitor
 
 
@@ -98,7 +108,8 @@ def run_timed(
 
 
 def check_timed(scores, times, size, slide, k, algorithm, **options):
-    offset, ids = options.get("offset", 0), options.get("ids")
+    offset, ids = options.get("offset", 0), numbers(options.get("ids"), np.int64)
     results, monitor = run_timed(scores, times, size, slide, k, algorithm, **options)
-    same(results, time_windows(list(scores), list(times), size, slide, k, offset=offset, ids=ids))
+    stream = numbers(scores), numbers(times, np.int64)
+    same(results, time_windows_once(*stream, size, slide, k, offset=offset, ids=ids))
     return monitor

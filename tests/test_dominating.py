@@ -14,7 +14,14 @@ from skyband.dominating import EXACT
 from skyband.dominating.monitor import DominatingMonitor
 from skyband.dominating.query import TopKDominating
 from skyband.errors import DataError, QueryError, SnapshotError
-from tests.oracle import Answer, changes, count_dominating, time_dominating
+from tests.oracle import (
+    Answer,
+    changes,
+    count_dominating,
+    dominated_counts,
+    dominates,
+    time_dominating,
+)
 from tests.streams import answers, batches, reports, same
 
 NAMES = ["a", "b", "c", "d", "e"]
@@ -49,6 +56,18 @@ def some_query(chance, width, timed, emit="all"):
     )
     dimensions = list(zip(NAMES, ways, strict=False))
     return TopKDominating(chance.randint(1, 6), dimensions, window, emit), ways
+
+
+def test_the_oracle_counts_pairs_of_points():
+    chance = random.Random(7)
+    for _ in range(100):
+        values = [float("-inf"), -0.0, 0.0, 1.0, chance.random(), float("inf")]
+        width = chance.randint(1, 4)
+        points = [
+            tuple(chance.choice(values) for _ in range(width)) for _ in range(chance.randint(0, 30))
+        ]
+        pairs = [sum(dominates(one, other) for other in points) for one in points]
+        assert dominated_counts(points) == pairs
 
 
 @pytest.mark.parametrize("algorithm", EXACT)

@@ -12,7 +12,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
-from benchmarks.spark.scale import RATIO, K, run_apart
+from benchmarks.spark.scale import BOTH, RATIO, K, run_apart
 from benchmarks.spark.standalone import Standalone
 from benchmarks.spark.study import FILES, STYLES
 
@@ -34,7 +34,7 @@ class Cluster:
     @classmethod
     def sized(cls, quick: bool, rows: int | None = None) -> Cluster:
         """Over 4x10^7 rows, or fewer."""
-        return cls(rows or 1_000_000, 1) if quick else cls(rows or 40_000_000)
+        return cls(rows or 8_000_000, 1) if quick else cls(rows or 40_000_000)
 
     def collect(self) -> list[Record]:
         """A record per system and number of workers."""
@@ -43,21 +43,16 @@ class Cluster:
             home = Path(name)
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
-            warm_up = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
-            with report.progress("spark-cluster", 4) as step:
+            warm_up = stream.write(home / "few", min(self.rows, 1_000_000), self.rows, 4)
+            with report.progress("spark-cluster", 2) as step:
                 for workers in (1, 2):
                     place = home / f"workers-{workers}"
                     with Standalone(place, workers, memory="2g", pinned=True) as cluster:
-                        for system in ("floor", "skyband"):
-                            places = home, system, cluster.master, whole, warm_up
-                            took = run_apart(*places, 0, self.repeats)
+                        places = home, BOTH, cluster.master, whole, warm_up
+                        for took in run_apart(*places, 0, self.repeats):
                             load = os.getloadavg()[0]
-                            records.append(
-                                {"system": system, "workers": workers, "load": load, **took}
-                            )
-                            step(f"{system}, {workers} workers")
-                            speed = f"{took['rows_per_s']:,.0f} rows/s"
-                            report.note(f"{system}, {workers} workers: {speed}, load {load:.1f}")
+                            records.append({"workers": workers, "load": load, **took})
+                    step(f"{workers} workers")
         return records
 
     def show(self, records: list[Record], console: Console) -> None:
@@ -90,7 +85,7 @@ class Cluster:
         """Rows per second against workers."""
         figure, axes = report.panels(1, 1, "Rows per second with more workers", panel=(4.4, 3.2))
         panel = axes[0][0]
-        for system in ("floor", "skyband"):
+        for system in BOTH:
             colour, marker = STYLES[system]
             points = [r for r in records if r["system"] == system]
             x, y = [r["workers"] for r in points], [r["rows_per_s"] for r in points]

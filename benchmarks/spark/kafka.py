@@ -33,7 +33,7 @@ class Kafka:
     """Two systems over one topic, in turns."""
 
     rows: int = 4_000_000
-    batches: int = 4
+    batches: int = 2
     turns: int = 3
     server: str | None = None
     name: str = field(default="spark_kafka", init=False)
@@ -41,8 +41,8 @@ class Kafka:
     @classmethod
     def sized(cls, quick: bool, rows: int | None = None, server: str | None = None) -> Kafka:
         """Over 4x10^6 rows, or fewer."""
-        size = rows or (500_000 if quick else 4_000_000)
-        return cls(size, turns=2 if quick else 3, server=server)
+        size = rows or (1_000_000 if quick else 4_000_000)
+        return cls(size, turns=1 if quick else 3, server=server)
 
     def collect(self) -> list[Record]:
         """A record per system and turn."""

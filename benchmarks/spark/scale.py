@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from benchmarks.spark import stream
 from benchmarks.spark.study import FILES, STYLES
 
 RATIO, K = 60, 100
+BOTH = ("floor", "skyband")
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,18 @@ class Scale:
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
             warm_up = stream.write(home / "few", min(self.rows, 400_000), self.rows, 4)
-            with report.progress("spark-scale", 4 + len(self.keys)) as step:
-                for system in ("floor", "skyband"):
-                    for count in sorted({1, cores}):
-                        master = f"local[{count},4]"
-                        record = run_apart(home, system, master, whole, warm_up, 0, self.repeats)
-                        records.append({"system": system, "cores": count, "keys": 0, **record})
-                        step(f"{system}, {count} cores")
+            with report.progress("spark-scale", 2 + len(self.keys)) as step:
+                for count in sorted({1, cores}):
+                    master = f"local[{count},4]"
+                    for record in run_apart(home, BOTH, master, whole, warm_up, 0, self.repeats):
+                        records.append({"cores": count, "keys": 0, **record})
+                    step(f"{count} cores")
                 for keys in self.keys:
                     rows = min(self.rows, 1_000_000)
                     part = stream.write(home / f"keys-{keys}", rows, 60 * rows, FILES, keys)
                     master = f"local[{cores},4]"
-                    record = run_apart(home, "skyband", master, part, part, keys, 1)
-                    records.append({"system": "skyband", "cores": cores, "keys": keys, **record})
+                    [record] = run_apart(home, ["skyband"], master, part, part, keys, 1)
+                    records.append({"cores": cores, "keys": keys, **record})
                     step(f"{keys} keys")
         return records
 
@@ -105,28 +106,37 @@ class Scale:
 
 
 def run_apart(
-    home: Path, system: str, master: str, folder: Path, warm_up: Path, keys: int, repeats: int
-) -> Record:
-    """Measure in a process of its own, whose Spark runs on a master."""
+    home: Path,
+    systems: Sequence[str],
+    master: str,
+    folder: Path,
+    warm_up: Path,
+    keys: int,
+    repeats: int,
+) -> list[Record]:
+    """Measure systems in turns, in a process of its own whose Spark runs on a master.
+
+    A record per system, of its fastest turn; nothing that starts or warms up is counted.
+    """
     numbers = [str(keys), str(repeats)]
-    arguments = [str(home), system, master, str(folder), str(warm_up), *numbers]
+    arguments = [str(home), ",".join(systems), master, str(folder), str(warm_up), *numbers]
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.spark.scale", *arguments],
         stdout=subprocess.PIPE,
         check=True,
         cwd=Path(__file__).parents[2],
     )
-    record: Record = json.loads(ran.stdout)
-    return record
+    records: list[Record] = json.loads(ran.stdout)
+    return records
 
 
-def _measure(arguments: list[str]) -> Record:
+def _measure(arguments: list[str]) -> list[Record]:
     from benchmarks.spark.standalone import SETTINGS
-    from benchmarks.spark.systems import SYSTEMS, timed
+    from benchmarks.spark.systems import SYSTEMS, Run, timed
     from benchmarks.spark.systems import stream as read
     from skyband.spark import session
 
-    home, system, master, folder, warm_up, keys, repeats = arguments
+    home, systems, master, folder, warm_up, keys, repeats = arguments
     more = SETTINGS if master.startswith("spark://") else {}
     spark = session(
         master, shuffle_partitions=2, settings={"spark.sql.warehouse.dir": home, **more}
@@ -134,20 +144,29 @@ def _measure(arguments: list[str]) -> Record:
     options: dict[str, Any] = {"partition_by": "sector"} if int(keys) else {}
     k = 10 if int(keys) else K
 
-    def run(source: str) -> Any:
+    def run(system: str, source: str) -> Run:
         rows = read(spark, Path(source), FILES // 2)
         return timed(SYSTEMS[system](rows, RATIO, k, **options), Path(home) / "run")
 
-    run(warm_up)
-    best = min((run(folder) for _ in range(int(repeats))), key=lambda took: took.seconds)
+    fastest: dict[str, Run] = {}
+    for turn, source in enumerate([warm_up, *int(repeats) * [folder]]):
+        for system in systems.split(","):
+            took = run(system, source)
+            report.note(f"{system}, {took.rows:,} rows: {took.seconds:.1f} s")
+            if turn > 0:
+                fastest[system] = min(fastest.get(system, took), took, key=lambda r: r.seconds)
     spark.stop()
-    return {
-        "rows": best.rows,
-        "seconds": best.seconds,
-        "rows_per_s": best.rows / best.seconds,
-        "candidates": best.candidates,
-        "state_bytes": best.written_bytes,
-    }
+    return [
+        {
+            "system": system,
+            "rows": best.rows,
+            "seconds": best.seconds,
+            "rows_per_s": best.rows / best.seconds,
+            "candidates": best.candidates,
+            "state_bytes": best.written_bytes,
+        }
+        for system, best in fastest.items()
+    ]
 
 
 if __name__ == "__main__":

@@ -109,7 +109,10 @@ class Standalone:
             **self.environment,
         }
         java = ["java", "-Xmx256m", *os.environ.get("SPARK_SUBMIT_OPTS", "").split()]
-        command = [*java, "-cp", f"{spark}/conf/:{spark}/jars/*"]
+        # as Spark itself starts Java: an archive of its classes fits no other order
+        first = map(str, spark.glob("jars/slf4j-api-*.jar"))
+        class_path = ":".join([f"{spark}/conf", *first, f"{spark}/jars/*"])
+        command = [*java, "-cp", class_path]
         command += [f"org.apache.spark.deploy.{name}", *arguments]
         with self._log(log).open("ab") as output:
             process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)

@@ -1,8 +1,10 @@
 """A driver for a cluster: what executors may lack, then every family as stream and as batch.
 
-    python -m tests.spark.on_cluster MASTER DIRECTORY
+    python -m tests.spark.on_cluster MASTER KAFKA_PORT DIRECTORY
 
-It tells by files how far it is, so that executors can be killed meanwhile, and leaves what it got.
+Rows come from files and from a topic of Kafka. It tells by files how far it is, so that executors
+can be killed meanwhile, and leaves what it got. All streams wait for their second half of rows
+together, so that one killed executor is missed by each of them.
 """
 
 from __future__ import annotations
@@ -16,12 +18,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from skyband.errors import SkybandError
 from skyband.spark import (
+    connectors,
     session,
     top_k,
     top_k_dominating,
@@ -30,14 +34,19 @@ from skyband.spark import (
 )
 from skyband.spark.cluster.executors import prepare
 from skyband.spark.jobs.failures import reworded
+from skyband.spark.jobs.run import LATE_WORKER, STARTS
 from skyband.spark.sessions import FAILURES
-from tests import oracle
+from tests import kafka_trades, oracle
 from tests.conftest import FILE_MANAGER, INTERPRETED_PLANS
-from tests.java import HASTE
+from tests.java import hasty_options
+from tests.servers import KafkaServer
 from tests.spark import samples, test_dominating, test_incomplete, test_totals, test_workload
 from tests.spark.samples import SECOND
 
 Rows = list[dict[str, Any]]
+Results = dict[tuple[str, str, str], list[Any]]  # by family, source, and stream or batch
+COUNT = 150
+HALF = COUNT // 2
 TIMED: dict[str, Any] = {
     "k": 3, "by": "price", "time": "ts", "window": "25 seconds", "slide": "10 seconds",
     "id": "id", "keep": ["id", "ts"], "partition_by": "sector",
@@ -45,7 +54,7 @@ TIMED: dict[str, Any] = {
 ARRIVAL: dict[str, Any] = {**TIMED, "window": 12, "slide": 5}
 ROOM = {
     "spark.executor.memory": "700m",
-    "spark.executor.extraJavaOptions": HASTE,
+    "spark.executor.extraJavaOptions": hasty_options(),
     "spark.executor.syncLogLevel.enabled": "true",
     "spark.shuffle.io.retryWait": "100ms",  # what a killed executor had is gone
     "spark.driver.host": "127.0.0.1",
@@ -67,24 +76,97 @@ class Family:
     ddl: str = samples.DDL
     write: Callable[[Path, list[Rows]], str] = samples.write
 
-    def written(self, source: Path) -> str:
-        """Write the rows in two files, and in a third one so much later that all windows end."""
+    @property
+    def later(self) -> dict[str, Any]:
+        """A row so much later than all others that it ends their windows."""
         newest = max(self.rows, key=lambda row: int(row["ts"]))
-        later = {**newest, "ts": newest["ts"] + 24 * 3600 * SECOND}
-        return self.write(source, [*samples.split(self.rows, 2, 1), [later]])
+        return {**newest, "ts": newest["ts"] + 24 * 3600 * SECOND}
 
-    def stream(self, spark: SparkSession, source: str, home: Path) -> Any:
-        """Start a stream over what is there, a file per micro-batch."""
-        reader = spark.readStream.schema(self.ddl).option("maxFilesPerTrigger", 1)
-        rows = reader.option("latestFirst", "false").parquet(source)
-        leaders = self.ranked(rows, delay="10 minutes")
-        writer = leaders.writeStream.format("parquet").option("path", str(home / "out"))
-        writer = writer.option("checkpointLocation", str(home / "checkpoint"))
-        return writer.trigger(availableNow=True).start()
 
-    def batch(self, spark: SparkSession, source: str) -> list[Any]:
-        """Rank all rows at once, but for the last one."""
-        return self.ranked(spark.read.schema(self.ddl).parquet(f"{source}/part-00[01]*")).collect()
+class Source(Protocol):
+    """Where the rows of all families are."""
+
+    def add_first(self) -> None:
+        """Bring the first half of the rows."""
+
+    def add_rest(self) -> None:
+        """Bring the second half, then for each family the row that ends all windows."""
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        """The rows of a family as they come."""
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        """All rows of a family but the one that ends all windows."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Three files for each family, in a folder of its own."""
+
+    home: Path
+
+    def add_first(self) -> None:
+        for name, family in FAMILIES.items():
+            parts = [*samples.split(family.rows, 2, 1), [family.later]]
+            family.write(self.home / "waiting" / name, parts)
+            (self.home / name).mkdir()
+        self._move("part-000.parquet")
+
+    def add_rest(self) -> None:
+        self._move("part-001.parquet")
+        self._move("part-002.parquet")
+
+    def _move(self, file: str) -> None:
+        for name in FAMILIES:
+            (self.home / "waiting" / name / file).rename(self.home / name / file)
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        return spark.readStream.schema(FAMILIES[name].ddl).parquet(str(self.home / name))
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        files = str(self.home / name / "part-00[01]*")
+        return spark.read.schema(FAMILIES[name].ddl).parquet(files)
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic of JSON records, each under the name of its family."""
+
+    kafka: KafkaServer
+    name: str = "families"
+    partitions: int = 2
+
+    def add_first(self) -> None:
+        self.kafka.make_topic(self.name, self.partitions)
+        self._send(0, HALF)
+
+    def add_rest(self) -> None:
+        self._send(HALF, COUNT)
+        self._send(COUNT, COUNT + 1)  # when all others are there
+
+    def _send(self, first: int, last: int) -> None:
+        """Send some rows of each family, and spread them over all partitions."""
+        records = [
+            (at % self.partitions, name.encode(), kafka_trades.as_json(row))
+            for name, family in FAMILIES.items()
+            for at, row in enumerate([*family.rows, family.later][first:last], start=first)
+        ]
+        self.kafka.send(self.name, records)
+
+    def stream(self, spark: SparkSession, name: str) -> DataFrame:
+        return self._rows(spark.readStream, name)
+
+    def batch(self, spark: SparkSession, name: str) -> DataFrame:
+        each = len(FAMILIES) * COUNT // self.partitions
+        ends = {self.name: {str(number): each for number in range(self.partitions)}}
+        return self._rows(spark.read.option("endingOffsets", json.dumps(ends)), name)
+
+    def _rows(self, reader: Any, name: str) -> DataFrame:
+        reader = reader.option("kafka.bootstrap.servers", self.kafka.address)
+        reader = reader.option("startingOffsets", "earliest").option("subscribe", self.name)
+        records = reader.format("kafka").load().filter(F.col("key").cast("string") == name)
+        row = F.from_json(F.col("value").cast("string"), FAMILIES[name].ddl)
+        return records.select(row.alias("row")).select("row.*")
 
 
 def of_arrivals(rows: Rows) -> list[tuple[Any, ...]]:
@@ -106,13 +188,13 @@ def of_sector(rows: list[Any]) -> list[tuple[Any, ...]]:
 FAMILIES = {
     "time": Family(
         lambda df, **more: top_k(df, **TIMED, **more),
-        samples.rows(1, 150),
+        samples.rows(1, COUNT),
         lambda rows: samples.expected(rows, 3, 25 * SECOND, 10 * SECOND, key="sector"),
         of_sector,
     ),
     "arrival": Family(
         lambda df, **more: top_k(df, **ARRIVAL, **more),
-        samples.rows(3, 150),
+        samples.rows(3, COUNT),
         of_arrivals,
         of_sector,
     ),
@@ -120,19 +202,19 @@ FAMILIES = {
         lambda df, **more: top_k_workload(
             df, test_workload.MIXED, time="ts", id="id", keep=["id", "ts"], **more
         ),
-        samples.rows(4, 150),
+        samples.rows(4, COUNT),
         lambda rows: test_workload.expected_rows(rows, test_workload.MIXED),
         test_workload.result_rows,
     ),
     "dominating": Family(
         lambda df, **more: top_k_dominating(df, **test_dominating.OPTIONS, **more),
-        samples.rows(5, 150),
+        samples.rows(5, COUNT),
         test_dominating.expected_rows,
         samples.result_rows,
     ),
     "incomplete": Family(
         lambda df, **more: top_k_incomplete(df, **test_incomplete.OPTIONS, **more),
-        test_incomplete.passages(6, 150),
+        test_incomplete.passages(6, COUNT),
         test_incomplete.expected_rows,
         test_incomplete.result_rows,
         test_incomplete.COLUMNS,
@@ -140,42 +222,85 @@ FAMILIES = {
     ),
     "totals": Family(
         lambda df, **more: top_k(test_totals.named(df), **test_totals.OPTIONS, **more),
-        samples.rows(7, 150),
+        samples.rows(7, COUNT),
         test_totals.expected_rows,
         test_totals.result_rows,
     ),
 }
 
 
-def main(master: str, home: Path) -> None:
+def main(master: str, kafka_port: int, home: Path) -> None:
     """Say what executors lack if they do, then rank everything."""
-    spark = session(master, shuffle_partitions=2, log=home / "driver.log", settings={
-        **ROOM,
-        "spark.sql.warehouse.dir": str(home / "warehouse"),
-    })  # fmt: skip
+    settings = {**ROOM, "spark.sql.warehouse.dir": str(home / "warehouse")}
+    spark = session(
+        master,
+        shuffle_partitions=2,
+        log=home / "driver.log",
+        settings=connectors.settings({"kafka": "auto"}, settings),
+    )
     context: Any = spark.sparkContext
     context.environment["PYTHONPATH"] = os.environ["PYTHONPATH"]  # of Python workers
     refused = refusals(context, spark, home)
     (home / "refusals.json").write_text(json.dumps(refused))
     prepare(spark, writes=[str(home)])
-    sources = {name: family.written(home / name / "source") for name, family in FAMILIES.items()}
-    streams = {}
-    for name, family in FAMILIES.items():  # one by one: Spark gives a Python 10 seconds to start
-        streams[name] = family.stream(spark, sources[name], home / name)
-        while streams[name].isActive and not streams[name].lastProgress:
-            time.sleep(0.05)
-    results = {}
-    for name, stream in streams.items():
-        stream.awaitTermination()
-        results[name, "stream"] = spark.read.parquet(str(home / name / "out")).collect()
+    sources: dict[str, Source] = {
+        "files": Files(home / "files"),
+        "kafka": Topic(KafkaServer(home, kafka_port)),
+    }
+    results = ranked_streams(spark, sources, home)
     (home / "batches").touch()
+    results |= ranked_batches(spark, sources)
+    (home / "results").write_bytes(pickle.dumps(results))
+
+
+def ranked_streams(spark: SparkSession, sources: dict[str, Source], home: Path) -> Results:
+    """Rank rows as they come, the second half when each stream has ranked the first."""
+    for source in sources.values():
+        source.add_first()
+    streams = {}
+    for name, family in FAMILIES.items():
+        for way, source in sources.items():
+            leaders = family.ranked(source.stream(spark, name), delay="10 minutes")
+            streams[way, name] = started(leaders, home / "streams" / way / name)
+    for source in sources.values():
+        source.add_rest()
+    (home / "rest").touch()
+    results = {}
+    for (way, name), stream in streams.items():
+        stream.processAllAvailable()
+        stream.stop()
+        (home / "ended").touch()
+        rows = spark.read.parquet(str(home / "streams" / way / name / "out"))
+        results[name, way, "stream"] = rows.collect()
+    return results
+
+
+def started(leaders: DataFrame, place: Path) -> Any:
+    """Start a stream and wait for its first micro-batch.
+
+    It starts again if its Python was late, as in jobs: Spark gives it 10 seconds to start.
+    """
+    writer = leaders.writeStream.format("parquet").option("path", str(place / "out"))
+    writer = writer.option("checkpointLocation", str(place / "checkpoint"))
+    writer = writer.trigger(processingTime="500 milliseconds")
+    for _ in range(STARTS):
+        stream = writer.start()
+        while stream.isActive and not stream.lastProgress:
+            time.sleep(0.05)
+        if LATE_WORKER not in str(stream.exception()):
+            break
+    return stream
+
+
+def ranked_batches(spark: SparkSession, sources: dict[str, Source]) -> Results:
+    """Rank all rows at once."""
     with ThreadPoolExecutor(2) as pool:
         batches = {
-            name: pool.submit(family.batch, spark, sources[name])
+            (name, way, "batch"): pool.submit(family.ranked(source.batch(spark, name)).collect)
+            for way, source in sources.items()
             for name, family in FAMILIES.items()
         }
-        results |= {(name, "batch"): batch.result() for name, batch in batches.items()}
-    (home / "results").write_bytes(pickle.dumps(results))
+        return {which: batch.result() for which, batch in batches.items()}
 
 
 def refusals(context: Any, spark: SparkSession, home: Path) -> dict[str, str]:
@@ -209,5 +334,5 @@ def refusals(context: Any, spark: SparkSession, home: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))
     os._exit(0)  # Java goes with it

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import venv
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -74,29 +75,31 @@ def kill_an_executor(cluster: Standalone, driver: subprocess.Popen[Any], point: 
 
 
 def test_every_family_outlives_executors(
-    cluster: Standalone, pythons: dict[str, str], tmp_path: Path
+    cluster: Standalone, pythons: dict[str, str], kafka: servers.KafkaServer, tmp_path: Path
 ) -> None:
-    """As stream and as batch, and what executors lack is told before."""
+    """From files and from Kafka, as stream and as batch; what executors lack is told before."""
     (tmp_path / "pythons.json").write_text(json.dumps(pythons))
-    command = [sys.executable, "-m", "tests.spark.on_cluster", cluster.master, str(tmp_path)]
+    command = [sys.executable, "-m", "tests.spark.on_cluster"]
+    command += [cluster.master, str(kafka.port), str(tmp_path)]
     with (tmp_path / "driver.out").open("wb") as output:
         driver = subprocess.Popen(
             command, cwd=ROOT, env=environment(), stdout=output, stderr=output
         )
     try:
-        for name in FAMILIES:  # in the middle of each stream
-            kill_an_executor(cluster, driver, tmp_path / name / "checkpoint" / "commits" / "0")
-        kill_an_executor(cluster, driver, tmp_path / "batches")
+        # all streams have ranked half of their rows; one of them has ended; batches begin
+        for point in ("rest", "ended", "batches"):
+            kill_an_executor(cluster, driver, tmp_path / point)
         code = driver.wait(MOST_SECONDS)
     finally:
         driver.kill()
     assert code == 0, (tmp_path / "driver.out").read_text()[-5000:]
     check_refusals(json.loads((tmp_path / "refusals.json").read_text()), pythons)
     results = pickle.loads((tmp_path / "results").read_bytes())
-    for (name, way), rows in results.items():
-        family = FAMILIES[name]
-        assert family.layout(rows) == family.expected(family.rows), (name, way)
-    assert len(results) == 2 * len(FAMILIES)
+    for name, family in FAMILIES.items():
+        expected = family.expected(family.rows)
+        for which in product(("files", "kafka"), ("stream", "batch")):
+            assert family.layout(results.pop((name, *which))) == expected, (name, which)
+    assert not results
 
 
 def check_refusals(messages: dict[str, str], pythons: dict[str, str]) -> None:

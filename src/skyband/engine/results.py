@@ -102,11 +102,13 @@ class Ranked:
 
     def __iter__(self) -> Iterator[RankedWindow]:
         rank = self.rank
-        for i in range(len(self)):
-            rows = slice(int(self.offsets[i]), int(self.offsets[i + 1]))
+        bounds = zip(self.window_start.tolist(), self.window_end.tolist(), strict=True)
+        offsets = self.offsets.tolist()
+        for i, (start, end) in enumerate(bounds):
+            rows = slice(offsets[i], offsets[i + 1])
             yield RankedWindow(
-                int(self.window_start[i]),
-                int(self.window_end[i]),
+                start,
+                end,
                 rank[rows],
                 self.score[rows],
                 self.id[rows],
@@ -144,6 +146,8 @@ class Ranked:
 
     def only(self, which: Bools) -> Ranked:
         """Some of the windows, by a mask."""
+        if which.all():
+            return self
         counts = np.diff(self.offsets)
         rows: Bools = np.repeat(which, counts)
         columns: dict[str, Any] = {
@@ -176,8 +180,8 @@ class Ranked:
         import pyarrow as pa
 
         def moment(values: Ints) -> Any:
-            kind = pa.timestamp("us", tz="UTC") if self.timed else pa.int64()
-            return pa.array(values, mask=values == -FOREVER).cast(kind)
+            whole = pa.array(values, mask=values == -FOREVER)
+            return whole.cast(pa.timestamp("us", tz="UTC")) if self.timed else whole
 
         columns: dict[str, Any] = {
             "window_start": moment(self._per_row(self.window_start)),

@@ -43,7 +43,7 @@ class Answers(NamedTuple):
     upto: Ints
 
 
-PROGRESS = np.dtype((np.record, fields("row", "due", "written")))
+PROGRESS = fields("row", "due", "written")
 """How far a kernel has come in a piece: rows taken in, windows answered, ranked rows written."""
 
 _COMPILED: set[type[Structure]] = set()

@@ -47,8 +47,8 @@ from skyband.spark.sinks.patience import LOG, STOPPING, first_line
 from skyband.spark.sinks.ranked_batch import BatchWriter
 
 _POLL = 0.2  # seconds
-_STARTS = 4  # of a stream whose Python does not start in time
-_LATE_WORKER = "Python worker failed to connect back"
+STARTS = 4  # of a stream whose Python does not start in time
+LATE_WORKER = "Python worker failed to connect back"
 _RECENT = "spark.sql.streaming.numRecentProgressUpdates"
 _PATIENT = 5  # times as long as the last report took to read, until the next is asked for
 
@@ -372,11 +372,11 @@ class Run:
         Spark gives a Python worker ten seconds to start, which a busy machine may pass: the stream
         is then started again, from its checkpoint.
         """
-        for start in range(1, _STARTS + 1):
+        for start in range(1, STARTS + 1):
             failure = self._rank_once(stop, see, bad)
             if failure is None or stop.is_set():
                 return
-            if _LATE_WORKER not in str(failure) or start == _STARTS:
+            if LATE_WORKER not in str(failure) or start == STARTS:
                 raise failure
             LOG.warning("Python did not start in time, starting the stream again")
 
