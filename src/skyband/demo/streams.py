@@ -234,7 +234,7 @@ class Boards:
         progress = [
             ("trades", f"{market.rows:,} read, {speed}"),
             ("watermark", f"{watermark} UTC of the market's day, {spent} after the start"),
-            ("windows", f"{market.windows:,} answered, and {sectors.windows:,} for the sectors"),
+            ("windows", f"{market.windows:,} final, and {sectors.windows:,} for the sectors"),
             ("candidates", candidates),
             ("state", f"{state / 1e6:.1f} MB as Spark counts it; last batch {took}"),
             ("set aside", f"{aside:,} rows"),
@@ -246,8 +246,8 @@ class Boards:
 def _summary(boards: Boards) -> list[str]:
     """What was done and how to go on, line by line."""
     market, sectors = boards.market.progress, boards.sectors.progress
-    if not market.windows:
-        return ["No window was answered yet."]
+    if not market.ranked:
+        return ["Nothing was ranked yet."]
     spent, out = boards.spent, boards.out
     speed = (market.rows + sectors.rows) / max(spent, 1e-9)
     candidates = (market.candidates or 0) + (sectors.candidates or 0)
@@ -255,7 +255,7 @@ def _summary(boards: Boards) -> list[str]:
     return [
         f"rows read   {market.rows:,} trades for the market, {sectors.rows:,} for the sectors",
         f"rows kept   {candidates:,} candidates at the end; all other rows were forgotten",
-        f"windows     {market.windows:,} for the market, {sectors.windows:,} for the sectors",
+        f"windows     {market.windows:,} final for the market, {sectors.windows:,} for the sectors",
         f"speed       {speed:,.0f} rows a second by both queries together, in {spent:.0f} s",
         f"results     {out}/market and {out}/sectors, in Parquet",
         "",
