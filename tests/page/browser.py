@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 ARGUMENTS = ["--no-sandbox"]
 
@@ -17,9 +19,11 @@ def chromium() -> str:
     named = os.environ.get("SKYBAND_CHROMIUM")
     found = named or next(filter(None, map(shutil.which, NAMES)), None)
     if found is None or not Path(found).exists():
-        raise RuntimeError(
-            f"There is no Chromium{f' at {named}' if named else ''}: install it (on Debian, "
-            "apt install chromium), or name one in SKYBAND_CHROMIUM."
+        where = f" at {named}" if named else ""
+        pytest.fail(
+            f"There is no Chromium{where}: install it (on Debian, apt install chromium), "
+            "or name one in SKYBAND_CHROMIUM.",
+            pytrace=False,
         )
     return found
 
@@ -31,7 +35,9 @@ def axe() -> str:
     if not script.exists():
         npm = shutil.which("npm")
         if npm is None:
-            raise RuntimeError("There is no npm, which fetches axe-core: install npm (Node.js).")
+            pytest.fail(
+                "There is no npm, which fetches axe-core: install npm (Node.js).", pytrace=False
+            )
         folder.mkdir(exist_ok=True)
         command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
         subprocess.run([*command, "axe-core@4"], check=True, capture_output=True, text=True)

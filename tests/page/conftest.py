@@ -79,16 +79,19 @@ def watched(server: FakeServer) -> Iterator[Watched]:
 
 @pytest.fixture
 def visit(browser: Browser, server: FakeServer, watched: Watched) -> Iterator[Callable[..., Page]]:
-    """Open the page: with ``at`` as its hash, and settings of the browser."""
+    """Open the page: ``at`` is its hash, ``first`` a script that runs before those of the page."""
     contexts = []
 
-    def open_page(at: str = "", *, ready: str = "#rows tr", **settings: Any) -> Page:
+    def open_page(
+        at: str = "", *, ready: str = "#rows tr", first: str = "", **settings: Any
+    ) -> Page:
         settings = {
             "reduced_motion": "reduce",
             "viewport": {"width": 1280, "height": 900},
         } | settings
         context = browser.new_context(**settings)
         context.set_default_timeout(PATIENCE)
+        context.add_init_script(first)
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)

@@ -183,7 +183,8 @@ class Market:
             for rank, symbol in enumerate(board, 1):
                 best[symbol] = min(rank, best.get(symbol, rank))
         leaders = []
-        for symbol in sorted(best, key=lambda symbol: best[symbol])[:12]:
+        newest = boards[-1] if boards else {}
+        for symbol in sorted(best, key=lambda symbol: (symbol not in newest, best[symbol]))[:12]:
             ranks = [list(board).index(symbol) + 1 if symbol in board else None for board in boards]
             scores = [board.get(symbol) for board in boards]
             leaders.append({"id": symbol, "label": symbol, "ranks": ranks, "scores": scores})

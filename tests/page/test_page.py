@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.page import browser as browsers
 from tests.page.conftest import PATIENCE, Watched
@@ -334,6 +334,19 @@ def test_the_newest_by_keyboard_is_live_again(visit: Visit, market: Market) -> N
     expect_names(page, on_board(market))
 
 
+def test_a_request_that_is_superseded_is_aborted(visit: Visit, market: Market) -> None:
+    page = visit()
+    wait_for_history(page, 40)
+    held: list[Route] = []
+    page.route("**/api/leaders*", lambda route: held.append(route))
+    with page.expect_event("requestfailed") as aborted:
+        page.locator("#strip").press("ArrowLeft")
+        page.locator("#strip").press("ArrowLeft")
+    assert "window=38" in aborted.value.url
+    held[-1].continue_()
+    expect_names(page, on_board(market, -3))
+
+
 def test_a_long_history_has_a_strip_that_fits(visit: Visit, market: Market) -> None:
     market.step(400)
     page = visit(viewport={"width": 360, "height": 740})
@@ -478,6 +491,17 @@ def test_dark_and_light(visit: Visit) -> None:
     light.reload()
     expect(switch).to_have_text("Colours: dark")
     assert light.evaluate(paper) == dim
+
+
+def test_colours_switch_where_nothing_may_be_stored(visit: Visit) -> None:
+    page = visit(
+        first="""Object.defineProperty(window, "localStorage", {
+            get() { throw new DOMException("forbidden", "SecurityError"); },
+        });"""
+    )
+    switch = page.get_by_role("button", name="Colours")
+    switch.click()
+    expect(switch).to_have_text("Colours: light")
 
 
 @pytest.mark.parametrize("width", [360, 700, 1100, 1920])
