@@ -32,6 +32,7 @@ def job(home: Path, query: dict[str, Any], **parts: Any) -> Path:
         **parts,
     }
     content["source"]["options"] = {"maxFilesPerTrigger": 1}
+    (home / "in").mkdir(exist_ok=True)
     file = home / "job.yaml"
     file.write_text(yaml.safe_dump({name: part for name, part in content.items() if part}))
     return file
@@ -106,11 +107,9 @@ def test_changes_are_shown_as_whole_rankings(spark: SparkSession, tmp_path: Path
 
 def test_queries_of_a_workload_can_be_chosen(spark: SparkSession, tmp_path: Path) -> None:
     samples.write(tmp_path / "in", samples.split(samples.rows(5, 60), 3, 5))
-    each = {
-        "short": {"k": 1, "window": "5 seconds"},
-        "long": {"k": 2, "window": "20 seconds", "slide": "5 seconds"},
-    }
-    query = {"queries": each, "by": "price", "time": "ts", "id": "id", "keep": ["id"]}
+    each = "name,k,window,slide\nshort,1,5 seconds,\nlong,2,20 seconds,5 seconds\n"
+    (tmp_path / "queries.csv").write_text(each)
+    query = {"workload": "queries.csv", "by": "price", "time": "ts", "id": "id", "keep": ["id"]}
     page = shown_by(spark, job(tmp_path, {**query, "delay": "1 hour"}))
     names = [query["name"] for query in page.feed.info()["queries"]]
     assert sorted(names) == ["long", "short"]

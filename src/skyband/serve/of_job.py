@@ -25,7 +25,11 @@ class JobPage:
         """Say what the run ranks, once it is prepared, and follow its batches."""
         query = run.query
         layout = layout_of(query, run.board_columns())
-        names = list(query["workload"]["queries"]) if layout.queries else [""]
+        names = (
+            list(family_of(query).expanded(query)["workload"]["queries"])
+            if layout.queries
+            else [""]
+        )
         served = [ServedQuery(n or words(self._job), layout, n) for n in names]
         family = type(family_of(query)).__name__
         self.feed.describe(served, family, run.explain_lines(), run.notes)
