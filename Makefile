@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-spark faults kernels classes jars lint bench docs clean
+.PHONY: help setup demo check test test-spark faults kernels classes jars browser lint bench docs clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -35,13 +35,16 @@ classes: setup ## archive the classes of Spark, so that it starts sooner in test
 jars: setup ## fetch the jars that tests need: a broker of Kafka, and connectors of Spark
 	$(BIN)/python -m tests.servers
 
-check: setup lint kernels ## for everyday work: lint, and all tests that need no Spark
+browser: setup ## fetch what tests of the page need: Chromium, unless it is here, and axe-core
+	$(BIN)/python -m tests.page.browser
+
+check: setup lint kernels browser ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
 faults: setup kernels classes jars ## kill drivers at every point, damage checkpoints, lose workers
 	SKYBAND_KILLS=4 $(BIN)/python -m pytest -q tests/faults
 
-test: setup lint kernels classes jars ## everything: lint, the suite compiled, the kernels interpreted
+test: setup lint kernels classes jars browser ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \

@@ -177,12 +177,12 @@ class Answers:
         try:
             seen = -1
             while True:
-                changed = self._changed
+                changed, ended = self._changed, self.feed.ended
                 if seen != self.feed.version:
                     seen = self.feed.version
                     yield _event("health", self.health())
                     yield _event("leaders", self.leaders(query, key, None))
-                if self.feed.ended:
+                if ended:
                     yield _event("end", json.dumps({"message": self.feed.message}).encode())
                     return
                 try:

@@ -110,9 +110,11 @@ class Feed:
     def end(self, message: str, failed: bool = False) -> None:
         """Say that nothing more will come."""
         self._state, self._message = "failed" if failed else "ended", message
-        self.ended = True
         self._measure(self._health["sinks"])
-        self._changed()
+        with self._changing:
+            self.version += 1
+        self.ended = True  # whoever sees that sees the last version as well
+        self.on_change()
 
     def health(self) -> dict[str, Any]:
         """How the stream is doing."""
