@@ -54,22 +54,22 @@ class Kafka:
             _broker(self.server, home) as server,
         ):
             report.note(f"writing {self.rows:,} records")
-            self._fill(spark, home, server)
+            self._fill(home, server)
             return self._measure(spark, home, server)
 
-    def _fill(self, spark: Any, home: Path, server: str) -> None:
-        """Write trades in order of time: file after file, over all partitions."""
-        from pyspark.sql import functions as F
+    def _fill(self, home: Path, server: str) -> None:
+        """Write trades in order of time, over all partitions in turn."""
+        from confluent_kafka import Producer
 
         _make_topic(server)
         folder = stream.write(home / "trades", self.rows, self.rows, FILES)
+        producer = Producer({"bootstrap.servers": server, "linger.ms": 50})
         for file in sorted(folder.glob("*.parquet")):
-            trades = spark.read.parquet(str(file)).coalesce(1)
-            # records of a partition come in order; the producer alone would fill one after another
-            partition = (F.col("id") % PARTITIONS).cast("int").alias("partition")
-            records = trades.select(F.to_json(F.struct("*")).alias("value"), partition)
-            writer = records.write.format("kafka").option("kafka.bootstrap.servers", server)
-            writer.option("topic", TOPIC).save()
+            for id, value in _records(file):
+                producer.produce(TOPIC, value, partition=id % PARTITIONS)
+                if id % 10_000 == 0:
+                    producer.flush()  # it takes only so many at a time
+        assert producer.flush(600) == 0, "the broker has not taken all records"
 
     def _measure(self, spark: Any, home: Path, server: str) -> list[Record]:
         systems = {"floor": self._floor, "skyband": self._skyband}
@@ -169,6 +169,22 @@ class Kafka:
         axes[0][0].bar(list(best), [record["rows_per_s"] for record in best.values()])
         axes[0][0].set_ylabel("rows per second")
         return report.save(figure, folder, self.name)
+
+
+def _records(file: Path) -> Iterator[tuple[int, str]]:
+    """The number of each trade of a file, and the trade in JSON."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(file)
+    times = np.datetime_as_string(table["ts"].to_numpy().astype("datetime64[us]")).tolist()
+    names = ("id", "sector", "price", "volume")
+    columns = [table[name].to_pylist() for name in names]
+    for at, id, sector, price, volume in zip(times, *columns, strict=True):
+        yield (
+            id,
+            (f'{{"ts":"{at}Z","id":{id},"sector":"{sector}","price":{price},"volume":{volume}}}'),
+        )
 
 
 def fastest(records: list[Record]) -> dict[str, Record]:
