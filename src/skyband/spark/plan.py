@@ -203,6 +203,13 @@ class Plan(ABC):
         text = json.dumps(self.describe(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
+    def _repr_html_(self) -> str:
+        """The plan as a table, for notebooks."""
+        from skyband.html_tables import sentences
+        from skyband.spark.explain import explain_lines
+
+        return sentences("", explain_lines(self))
+
     # what `explain` asks
 
     @abstractmethod
