@@ -20,9 +20,9 @@ from skyband.errors import QueryError, SkybandError
 from skyband.spark import java_process
 from skyband.spark.api import top_k
 from skyband.spark.java_process import GONE
-from skyband.spark.jobs.progress import BOARD, Progress
-from skyband.spark.jobs.run import observed
+from skyband.spark.jobs.progress import Progress
 from skyband.spark.sessions import FAILURES, log_file, session
+from skyband.spark.watching import BOARD, observed
 
 ROWS_PER_BATCH = 2_000_000  # twenty seconds of the market
 _WRITTEN = "a demonstration of skyband wrote this directory\n"

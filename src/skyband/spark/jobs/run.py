@@ -14,8 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
@@ -23,26 +22,24 @@ from skyband import html_tables
 from skyband.spark import connectors, draining, explain, java_process, pipeline
 from skyband.spark.cluster.executors import Shortage, prepare
 from skyband.spark.cluster.masters import is_cluster
-from skyband.spark.columns import quoted
 from skyband.spark.derive import derived
 from skyband.spark.expressions import safe_score
-from skyband.spark.families import family_of
 from skyband.spark.java_process import GONE
 from skyband.spark.jobs import brokers, failures, sinks, sources
 from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs.file import Job
 from skyband.spark.jobs.outbox import Deliveries, Outbox, refuse_waiting
-from skyband.spark.jobs.progress import BOARD, RECORDS, Batch, Progress, leaders_of, read_counts
+from skyband.spark.jobs.progress import RECORDS, Batch, Progress, leaders_of, read_counts
 from skyband.spark.jobs.variables import masked_error, masking, redaction
 from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
 from skyband.spark.sinks.patience import LOG, STOPPING
 from skyband.spark.sinks.ranked_batch import BatchWriter
+from skyband.spark.watching import BOARD, observed
 
 _POLL = 0.2  # seconds
 _STARTS = 4  # of a stream whose Python does not start in time
 _LATE_WORKER = "Python worker failed to connect back"
-_ROWS, _COLUMNS, _LETTERS = 40, 6, 40  # of a leaderboard: kept columns, letters of a text
 
 
 @contextmanager
@@ -525,56 +522,3 @@ def _noted(job: Job, notes: list[str]) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     notes += [job.masked(str(warning.message)) for warning in caught]
-
-
-def observed(leaders: DataFrame, name: Any, query: dict[str, Any]) -> DataFrame:
-    """Have a run report the best rows of its newest window, whatever the sink.
-
-    They come with the progress of each batch, as JSON: nothing is read twice.
-    """
-    end, rank = F.col("window.end"), F.col("rank")
-    if query["emit"] == "changes":
-        rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
-    queries = family_of(query).query_columns
-    shown = F.struct(*(_cell(leaders, name) for name in _shown(leaders, query)))
-    best = F.max_by(shown, F.struct(end, *queries, -rank, "score"), _ROWS)
-    for column in queries:
-        best = _of_first(best, column)
-    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks
-    if query["emit"] == "updates":
-        firsts = F.count_if((F.col("rank") == 1) & F.col("final"))
-    whole = query["emit"] != "changes" and "rank_by" not in query
-    return leaders.observe(
-        name,
-        F.to_json(best, {"ignoreNullFields": "false"}).alias("leaders"),
-        F.count(F.lit(1)).alias("ranked"),
-        (firsts if whole else F.count_if(F.lit(False))).alias("windows"),
-    )
-
-
-def _of_first(best: Column, name: str) -> Column:
-    """The rows that agree with the first in a column: those of one query of several."""
-    first = best[0][name]
-    return F.filter(best, lambda row: row[name] == first)
-
-
-def _shown(leaders: DataFrame, query: dict[str, Any]) -> list[str]:
-    """The columns that a leaderboard has room for."""
-    fixed = ["window", *family_of(query).query_columns, *query["keys"], "rank", "score"]
-    fixed += {"changes": ["change", "previous_rank"], "updates": ["revision", "final"]}.get(
-        query["emit"], []
-    )
-    plain = [
-        field.name
-        for field in leaders.schema.fields
-        if field.name not in fixed
-        and not field.dataType.simpleString().startswith(("array", "map", "struct", "binary"))
-    ]
-    return [*fixed, *plain[:_COLUMNS]]
-
-
-def _cell(leaders: DataFrame, name: str) -> Any:
-    column = F.col(quoted(name))
-    if leaders.schema[name].dataType.simpleString() == "string":
-        column = F.substring(column, 1, _LETTERS)
-    return column.alias(name)
