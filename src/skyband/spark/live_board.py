@@ -20,10 +20,11 @@ from skyband.errors import QueryError
 from skyband.html_tables import Column, column, table
 from skyband.readable import shown
 from skyband.spark.jobs import failures
-from skyband.spark.jobs.progress import Progress, batch_of
+from skyband.spark.jobs.progress import Progress
 from skyband.spark.watching import BOARD, MOST_ROWS
 
 _PAUSE = 0.5  # seconds between two looks at a stream
+_BEGINS = "The query is running: no batch has ended yet."
 _LETTERS = 400  # of the words that tell why a query failed
 
 
@@ -47,6 +48,7 @@ def board(query: StreamingQuery) -> Board:
             "query = watched(leaders).writeStream.format('noop').start(); board(query)",
         )
     live = Board(query)
+    live.look()
     shell = _notebook()
     if shell is not None:
         live.draw(shell)
@@ -57,11 +59,11 @@ class Board:
     """The newest window of a stream as a table: what :func:`board` returns.
 
     ``leaders`` are its rows as they were reported, best first, and ``status`` says in words how the
-    stream is doing.
+    stream is doing: both as of the last :meth:`look`, as which printing it counts.
     """
 
     def __init__(self, query: StreamingQuery) -> None:
-        self.status = "The query is running: no batch has ended yet."
+        self.status = _BEGINS
         self._query = query
         self._title = shown(query.name or "leaders")
         self._progress = Progress()
@@ -96,14 +98,16 @@ class Board:
             self.status = self._running()
             return
         self._ended = True
-        self._progress.collect(self._query.recentProgress)
-        last = " This is its last board." if self.leaders else ""
+        self._take(self._query.recentProgress)
         failure = self._query.exception()
         if failure is None:
-            self.status = f"The query has ended.{last}"
+            words = "The query has ended."
         else:
-            words = shown(str(failures.reworded(failure, None, "by")), _LETTERS)
-            self.status = f"The query has failed: {words}.{last}"
+            reasons = shown(str(failures.reworded(failure, None, "by")), _LETTERS)
+            words = f"The query has failed: {reasons}."
+        if self.leaders:
+            words = f"{words} This is its last board."
+        self.status = f"{words}{self._unwatched()}"
 
     def _collect(self) -> None:
         """Take in the newest report, and those before it that were missed."""
@@ -113,26 +117,32 @@ class Board:
         last, number = self._progress.last, int(newest["batchId"])
         if last is not None and number <= last.number:
             return
-        batch = batch_of(newest)
-        if batch is not None:
-            self._watched |= BOARD in (newest["observedMetrics"] or {})
-        if last is None or number > last.number + 1:
-            self._progress.collect(self._query.recentProgress)
-        elif batch is not None:
-            self._progress.add(batch)
+        missed = last is None or number > last.number + 1
+        self._take(self._query.recentProgress if missed else [newest])
+
+    def _take(self, reports: Sequence[Mapping[str, Any]]) -> None:
+        for report in reports:
+            self._watched |= BOARD in (report["observedMetrics"] or {})
+        self._progress.collect(reports)
 
     def _running(self) -> str:
-        """How a stream that runs is doing, in words."""
+        """How a stream is doing that runs, in words."""
         progress = self._progress
         if progress.last is None:
-            return "The query is running: no batch has ended yet."
+            return _BEGINS
         if not self._watched:
-            return (
-                "The query is running, but it does not report its leaders: write "
-                "watched(leaders).writeStream where it says leaders.writeStream."
-            )
+            return f"The query is running.{self._unwatched()}"
         rows = f"{progress.rows:,} rows read, {progress.rows_per_second:,.0f} a second"
         return f"The query is running: batch {progress.last.number:,}, {rows}."
+
+    def _unwatched(self) -> str:
+        """What to write, if a stream has run batches and none reported any leaders."""
+        if self._watched or self._progress.last is None:
+            return ""
+        return (
+            " It does not report its leaders: write watched(leaders).writeStream where it says "
+            "leaders.writeStream."
+        )
 
     def draw(self, shell: Any) -> None:
         """Draw the board below the present cell of a notebook, and keep it up to date."""
@@ -187,7 +197,8 @@ class Board:
         """Title, columns, notes, and the rows with which the ranking of another key begins."""
         leaders = self.leaders
         if not leaders:
-            return self._title, [], ["No window has been answered yet.", self.status], []
+            waits = ["No window has been answered yet."] if self._watched else []
+            return self._title, [], [*waits, self.status], []
         window = leaders[0]["window"]
         start = "all" if window["start"] is None else shown(window["start"])
         title = f"{self._title}: {start} to {shown(window['end'])}"
