@@ -71,13 +71,20 @@ def plot_ranked(
         line = _line(whole.id == id, window, values, len(whole))
         axes.plot(ends, line, color=_GREY, alpha=0.35, linewidth=1, marker=".", zorder=1)
     labels: list[_Label] = []
-    marker = "o" if len(whole) <= _DOTTED else ""
     for number, id in reversed(list(enumerate(named.tolist()))):
         line = _line(whole.id == id, window, values, len(whole))
         colour = _COLOURS[number % len(_COLOURS)]
         dashes = "-" if number < len(_COLOURS) else "--"
         axes.plot(
-            ends, line, dashes, color=colour, linewidth=2.2, marker=marker, markersize=5, zorder=2
+            ends,
+            line,
+            dashes,
+            color=colour,
+            linewidth=2.2,
+            marker="o",
+            markersize=5,
+            markevery=_dots(line),
+            zorder=2,
         )
         height = -line if what == "ranks" else line
         at = -1
@@ -162,6 +169,16 @@ def _line(rows: Bools, window: Ints, values: Scores, windows: int) -> Any:
     line = np.full(windows, np.nan)
     line[window[rows]] = values[rows]
     return line
+
+
+def _dots(line: Any) -> list[int]:
+    """The windows in which a line has a dot: all, or where it would not be seen without one."""
+    ranked = ~np.isnan(line)
+    if len(line) > _DOTTED:
+        beside = np.concatenate([[False], ranked, [False]])
+        ranked &= ~(beside[:-2] | beside[2:])
+    dots: list[int] = np.flatnonzero(ranked).tolist()
+    return dots
 
 
 def _name(id: int, names: Names | None) -> str:
