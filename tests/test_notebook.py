@@ -348,7 +348,7 @@ def test_ranks_over_count_windows() -> None:
     nan = float("nan")
     expected = [[2.0, nan, 2.0], [1.0, 1.0, nan], [nan, 2.0, 1.0]]
     assert sorted(map(str, lines_of(axes))) == sorted(map(str, expected))
-    assert names_of(axes) == {"one", r"\$2", "<script>alert('&…"}
+    assert names_of(axes) == {"one", r"\$2", "<script>alert('&'…"}
     assert axes.lines[0].get_xdata().tolist() == [2, 4, 6]
     assert axes.yaxis_inverted()
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("end of the window", "rank")

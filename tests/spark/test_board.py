@@ -14,6 +14,9 @@ import skyband.spark
 from skyband import QueryError, TopK, Workload, last
 from skyband.html_tables import MOST_ROWS
 from skyband.spark import board, live_board, top_k, top_k_workload, watched
+from skyband.spark.derive import derived
+from skyband.spark.explain import explain_lines
+from skyband.spark.families.top_k import FAMILY, TopKOptions
 from skyband.spark.live_board import Board
 from tests.spark import samples
 
@@ -258,6 +261,15 @@ def test_what_cannot_be_watched_is_refused(spark: SparkSession, source: str) -> 
         watched(samples.stream(spark, source))
     with pytest.raises(QueryError, match="without the column 'score'"):
         watched(leaders.drop("score"))
+
+
+def test_a_plan_is_a_table(spark: SparkSession, source: str) -> None:
+    options = TopKOptions(**QUERY, where="sector <> '<b>'")
+    rows, options = derived(spark.read.parquet(source), options)
+    plan = FAMILY.resolve(rows, options)
+    html = plan._repr_html_()
+    assert "only those for which sector &lt;&gt; &#x27;&lt;b&gt;&#x27;" in html
+    assert html.count("<tr>") == len(explain_lines(plan))
 
 
 def test_the_names_are_public() -> None:

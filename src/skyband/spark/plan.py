@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import DataError, QueryError
+from skyband.html_tables import sentences
 from skyband.query import RankBy
 from skyband.spark import output
 from skyband.spark.axis import (
@@ -205,8 +206,7 @@ class Plan(ABC):
 
     def _repr_html_(self) -> str:
         """The plan as a table, for notebooks."""
-        from skyband.html_tables import sentences
-        from skyband.spark.explain import explain_lines
+        from skyband.spark.explain import explain_lines  # which imports this module
 
         return sentences("", explain_lines(self))
 

@@ -18,7 +18,6 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
-from skyband import html_tables
 from skyband.spark import connectors, draining, explain, java_process, pipeline
 from skyband.spark.cluster.executors import Shortage, prepare
 from skyband.spark.cluster.masters import is_cluster
@@ -461,11 +460,6 @@ class Explained(NamedTuple):
     leaders: DataFrame
     columns: str
     notes: list[str]
-
-    def _repr_html_(self) -> str:
-        """The plan of the job's query as a table, for notebooks."""
-        lines = [("columns", self.columns), *explain.explain_lines(self.plan)]
-        return html_tables.sentences("", lines, self.notes)
 
 
 def explained(spark: SparkSession, job: Job) -> Explained:
