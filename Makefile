@@ -66,7 +66,7 @@ $(OTHER)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(OTHER)
 	sed 's/^pyspark==.*/pyspark==$(SPARK)/' constraints.txt > $(OTHER)/constraints.txt
 	$(OTHER)/bin/python -m pip install --quiet --disable-pip-version-check \
-		-c $(OTHER)/constraints.txt -e ".[dev,kafka,delta,postgres,redis]"
+		-c $(OTHER)/constraints.txt -e ".[dev,plot,kafka,delta,postgres,redis]"
 	@touch $@
 
 test-spark: $(OTHER)/.installed ## the Spark suite on another release: make test-spark SPARK=4.3.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import threading
@@ -337,7 +338,7 @@ def test_it_stops_though_readers_are_connected(feed: Feed) -> None:
         opened = [client.stream("GET", url) for client in streams]
         bodies = [context.__enter__().iter_lines() for context in opened]
         for body in bodies:
-            assert next(body) == "event: health"
+            assert "event: health" in itertools.islice(body, 3)
     assert not server._thread.is_alive()
     assert feed.health()["state"] == "ended"
     for body, context, client in zip(bodies, opened, streams, strict=True):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields
+from typing import Any, Literal
 
 from skyband.errors import QueryError
+from skyband.html_tables import sentences
+from skyband.readable import shown
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
 Emit = Literal["all", "changes", "updates"]
@@ -17,6 +19,7 @@ Ties = Literal["newest", "oldest"]
 TIES = ("newest", "oldest")
 RankBy = Literal["row_number", "rank", "dense_rank"]
 RANK_BYS: tuple[RankBy, ...] = ("row_number", "rank", "dense_rank")
+_LONGEST = 400  # letters of a field that a table shows
 Numbers = Literal["float64", "int64"]
 """What scores and values are: any numbers, or whole ones of 64 bits, which are never rounded."""
 
@@ -81,10 +84,45 @@ class TopK:
         emit = emit_words(self.emit, self.open_windows)
         return f"top {self.k:,} of {self.window}{by}{order}{emit}"
 
+    def _repr_html_(self) -> str:
+        """The query as a table, for notebooks."""
+        return query_html(self)
+
     @property
     def shares_ranks(self) -> bool:
         """Whether rows of equal score share a rank, so that a window may rank more than k rows."""
         return self.rank_by != "row_number"
+
+
+def query_html(query: Any) -> str:
+    """A query as a table: what it is in words, and each field that was given.
+
+    Fields with their default values are left out: the words say what matters of them.
+    """
+    lines = [
+        (field.name, shown(_field_words(getattr(query, field.name)), _LONGEST))
+        for field in fields(query)
+        if getattr(query, field.name) != _default(field)
+    ]
+    return sentences(shown(query, _LONGEST), lines)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _field_words(value: Any) -> str:
+    """The value of a field, in words."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}: {_field_words(each)}" for name, each in value.items())
+    if isinstance(value, (tuple, list)):
+        return ", ".join(
+            f"({_field_words(each)})" if isinstance(each, tuple) else _field_words(each)
+            for each in value
+        )
+    if callable(value):
+        return getattr(value, "__name__", "a function")
+    return shown(value)
 
 
 def check_emit(emit: object, open_windows: object) -> None:

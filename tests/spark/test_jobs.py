@@ -20,8 +20,9 @@ from skyband.serve import words
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import Job, load
 from skyband.spark.jobs.file import words as title
-from skyband.spark.jobs.progress import BOARD, Batch, Progress, batch_of
+from skyband.spark.jobs.progress import Batch, Progress, batch_of
 from skyband.spark.jobs.sinks import directory_per_batch
+from skyband.spark.watching import BOARD
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "jobs"
 

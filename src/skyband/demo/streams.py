@@ -24,9 +24,9 @@ from skyband.serve.server import PageServer
 from skyband.spark import java_process
 from skyband.spark.api import top_k
 from skyband.spark.java_process import GONE
-from skyband.spark.jobs.progress import BOARD, Progress
-from skyband.spark.jobs.run import SERVED, board_columns, observed
+from skyband.spark.jobs.progress import Progress
 from skyband.spark.sessions import FAILURES, log_file, session
+from skyband.spark.watching import BOARD, SERVED, board_columns, observed
 
 ROWS_PER_BATCH = 200_000  # two seconds of the market
 _WRITTEN = "a demonstration of skyband wrote this directory\n"

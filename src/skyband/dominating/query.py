@@ -16,6 +16,7 @@ from skyband.query import (
     check_order,
     emit_words,
     order_words,
+    query_html,
 )
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
@@ -80,6 +81,10 @@ class TopKDominating:
         order = order_words(self.ties, self.rank_by)
         emit = emit_words(self.emit, self.open_windows)
         return f"top {self.k:,} dominating of {self.window}, by {by}{order}{emit}"
+
+    def _repr_html_(self) -> str:
+        """The query as a table, for notebooks."""
+        return query_html(self)
 
 
 def _dimensions(given: Any) -> tuple[tuple[str, Direction], ...]:

@@ -17,7 +17,7 @@ from skyband.engine.family import Family, Q
 from skyband.engine.ids import Ids
 from skyband.engine.inlet import Inlet
 from skyband.engine.open_rankings import OpenRankings
-from skyband.engine.plan import Plan, Setting
+from skyband.engine.plan import Explanation, Plan, Setting
 from skyband.engine.results import Ranked
 from skyband.engine.rows import Rows
 from skyband.engine.snapshot import Saved, describe, dump, join, load, part, require_same
@@ -470,9 +470,9 @@ class BaseMonitor(ABC, Generic[Q]):
         """Bytes of memory that the algorithm's state occupies."""
         return self._algorithm.state_bytes()
 
-    def explain(self) -> str:
+    def explain(self) -> Explanation:
         """The query, the algorithm and the reasons for it, in words."""
-        return f"{self.query}\n{self.plan}"
+        return Explanation(self.query, self.plan)
 
     def _saved(self) -> Saved:
         """What the family's monitor keeps besides."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from skyband import html_tables
 from skyband.errors import QueryError
 from skyband.query import RankBy, Ties
 
@@ -19,6 +20,35 @@ class Plan:
 
     def __str__(self) -> str:
         return f"{self.algorithm}: " + "; ".join(self.reasons)
+
+    @property
+    def lines(self) -> list[tuple[str, str]]:
+        """The same as names and sentences."""
+        reasons = [("" if at else "because", reason) for at, reason in enumerate(self.reasons)]
+        return [("algorithm", self.algorithm), *reasons]
+
+    def _repr_html_(self) -> str:
+        """The plan as a table, for notebooks."""
+        return html_tables.sentences("", self.lines)
+
+
+class Explanation(str):
+    """A query and its plan, in words: a text, which notebooks show as a table."""
+
+    plan: Plan
+    query: str
+
+    def __new__(cls, query: object, plan: Plan) -> Explanation:
+        """Say it in words."""
+        explanation = super().__new__(cls, f"{query}\n{plan}")
+        explanation.query, explanation.plan = str(query), plan
+        return explanation
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Explanation, (self.query, self.plan)
+
+    def _repr_html_(self) -> str:
+        return html_tables.sentences("", [("query", self.query), *self.plan.lines])
 
 
 @dataclass(frozen=True)

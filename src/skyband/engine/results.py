@@ -15,6 +15,9 @@ from skyband.windows import FOREVER, TimeWindow, Window
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
+
+    from skyband.engine.ranking_plot import Names, What
 
 CHANGES = ("entered", "left", "moved")
 _OF_ROWS = ("score", "id", "time", "ranks", "previous_rank")
@@ -29,7 +32,7 @@ class RankedWindow:
     ``previous_rank`` is 0 for one that entered. ``accuracy`` is the share of the answer that is
     expected to be right, if it is not ``exact``. A ranking that is not ``final`` is the one so far
     of a window that is open; of several reports of a window the one with the largest ``revision``
-    counts.
+    counts. ``timed`` says that bounds and times are microseconds since the epoch.
     """
 
     start: int
@@ -44,6 +47,7 @@ class RankedWindow:
     final: bool = True
     revision: int = 0
     also: Mapping[str, Scores] | None = None
+    timed: bool = False
 
     def __len__(self) -> int:
         return len(self.score)
@@ -57,6 +61,12 @@ class RankedWindow:
         start = f"[{self.start}" if self.start > -FOREVER else "(-forever"
         so_far = "" if self.final else "so far "
         return f"{start}, {self.end}) {so_far}{rows}"
+
+    def _repr_html_(self) -> str:
+        """The window as a table, for notebooks."""
+        from skyband.engine.ranking_html import windows_html
+
+        return windows_html("", [self])
 
 
 @dataclass(frozen=True)
@@ -119,7 +129,14 @@ class Ranked:
                 True if self.final is None else bool(self.final[i]),
                 0 if self.revision is None else int(self.revision[i]),
                 None if self.also is None else {n: c[rows] for n, c in self.also.items()},
+                self.timed,
             )
+
+    def _repr_html_(self) -> str:
+        """The newest windows as a table, for notebooks."""
+        from skyband.engine.ranking_html import ranked_html
+
+        return ranked_html(self)
 
     @property
     def rows(self) -> int:
@@ -174,6 +191,28 @@ class Ranked:
             }
         offsets = np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]])
         return replace(self, offsets=offsets, **columns)
+
+    def plot(
+        self,
+        what: What = "ranks",
+        *,
+        ax: Axes | None = None,
+        leaders: int = 10,
+        names: Names | None = None,
+    ) -> Axes:
+        """Draw how the ranking moved over the windows; needs matplotlib, the extra ``plot``.
+
+        ``what`` is ``"ranks"`` or ``"scores"``. So many ``leaders`` have colours and names: the
+        best of the newest window, and those that ranked high for the longest. ``names`` says what
+        ids are called: a mapping, or a function. Of windows that were reported while they were open
+        the last report counts; reports of changes are refused, since who stays where it was is not
+        in them.
+
+        Returns the axes, which are new ones unless ``ax`` gives them.
+        """
+        from skyband.engine.ranking_plot import plot_ranked
+
+        return plot_ranked(self, what, ax, leaders, names)
 
     def to_arrow(self) -> pa.Table:
         """One row per ranked object: window bounds, rank, score, id, and what else there is."""

@@ -20,6 +20,7 @@ from skyband.query import (
     check_order,
     emit_words,
     order_words,
+    query_html,
 )
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
@@ -159,6 +160,10 @@ class TopKIncomplete:
         order = order_words(self.ties, self.rank_by)
         emit = emit_words(self.emit, self.open_windows)
         return f"top {self.k:,} objects of {self.window}, by the {how} of {by}{order}{emit}"
+
+    def _repr_html_(self) -> str:
+        """The query as a table, for notebooks."""
+        return query_html(self)
 
 
 def _function_scores(function: Callable[[Floats], Any], values: Floats) -> Floats:

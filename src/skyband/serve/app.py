@@ -25,6 +25,7 @@ from skyband.serve.feed import Feed
 from skyband.serve.openapi import DOCUMENT
 
 _ALIVE = 15.0  # seconds after which a silent connection gets a comment
+_RETRY = 1_500  # milliseconds after which a browser that lost its connection tries again
 _MOST_KEYS = 1_000
 _COOKIE = "skyband"
 _OPEN = ("/healthz", "/readyz")  # for those who only want to know whether we live
@@ -175,6 +176,7 @@ class Answers:
         """Send the newest state again and again, as fast as the reader takes it, no backlog."""
         self.feed.readers += 1
         try:
+            yield b"retry: %d\n\n" % _RETRY
             seen = -1
             while True:
                 changed, ended = self._changed, self.feed.ended

@@ -288,7 +288,8 @@ def _ways(windows: list[Window]) -> list[dict[str, Any]]:
     for age, rows in enumerate(reversed(places)):
         for name, row in rows.items():
             best[name] = min(best.get(name, (row.rank, age)), (row.rank, age))
-    drawn = sorted(best, key=lambda name: best[name])[:_DRAWN]
+    newest = places[-1] if places else {}
+    drawn = sorted(best, key=lambda name: (name not in newest, best[name]))[:_DRAWN]
     return [
         {
             "id": name,

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     from skyband.spark.api import top_k, top_k_dominating, top_k_incomplete, top_k_workload
     from skyband.spark.draining import drain
     from skyband.spark.jobs.checkpoint import claim
+    from skyband.spark.live_board import board
     from skyband.spark.quarantine import quarantined
     from skyband.spark.sessions import session
+    from skyband.spark.watching import watched
 
 __all__ = [
+    "board",
     "claim",
     "drain",
     "quarantined",
@@ -24,9 +27,11 @@ __all__ = [
     "top_k_dominating",
     "top_k_incomplete",
     "top_k_workload",
+    "watched",
 ]
 
 _HOMES = {
+    "board": "live_board",
     "claim": "jobs.checkpoint",
     "drain": "draining",
     "quarantined": "quarantine",
@@ -35,6 +40,7 @@ _HOMES = {
     "top_k_dominating": "api",
     "top_k_incomplete": "api",
     "top_k_workload": "api",
+    "watched": "watching",
 }
 
 

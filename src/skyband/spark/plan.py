@@ -27,6 +27,7 @@ from pyspark.sql.types import (
 )
 
 from skyband.errors import DataError, QueryError
+from skyband.html_tables import sentences
 from skyband.query import RankBy
 from skyband.spark import output
 from skyband.spark.axis import (
@@ -202,6 +203,12 @@ class Plan(ABC):
         """A short name for this query among others."""
         text = json.dumps(self.describe(), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+    def _repr_html_(self) -> str:
+        """The plan as a table, for notebooks."""
+        from skyband.spark.explain import explain_lines  # which imports this module
+
+        return sentences("", explain_lines(self))
 
     # what `explain` asks
 

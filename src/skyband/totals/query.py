@@ -18,6 +18,7 @@ from skyband.query import (
     check_order,
     emit_words,
     order_words,
+    query_html,
 )
 from skyband.windows import CountWindow, TimeWindow, Window, set_whole
 
@@ -43,6 +44,10 @@ class Total:
     by: By
     numbers: Numbers = "float64"
     scale: int = 0
+
+    def __str__(self) -> str:
+        digits = f" with {self.scale} digits behind the point" if self.scale else ""
+        return f"{self.by}{f' of {self.numbers}' if self.whole else ''}{digits}"
 
     def __post_init__(self) -> None:
         if not isinstance(self.by, str) or self.by not in BYS:
@@ -157,6 +162,10 @@ class TopKTotals:
         emit = emit_words(self.emit, self.open_windows)
         also = f", also {', '.join(self.also)}" if self.also else ""
         return f"top {self.k:,} keys by {self.by} of {self.window}{order}{emit}{also}"
+
+    def _repr_html_(self) -> str:
+        """The query as a table, for notebooks."""
+        return query_html(self)
 
 
 def _carried(also: object) -> dict[str, Total]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skyband.errors import QueryError
+from skyband.html_tables import MOST_ROWS, column, left_out, table
 from skyband.query import RankBy, Ties, TopK, order_words
 from skyband.windows import CountWindow, TimeWindow, Window, last, window_of_fields
 
@@ -90,6 +91,20 @@ class Workload:
             f"{len(queries):,} {one}: {_windows_in_words(windows)}, "
             f"k of {_range([q.k for q in queries])}{_order_in_words(queries)}"
         )
+
+    def _repr_html_(self) -> str:
+        """The queries as a table, for notebooks."""
+        queries = list(self.queries.items())[:MOST_ROWS]
+        columns = [
+            column("query", [name for name, _ in queries]),
+            column("k", [query.k for _, query in queries]),
+            column("window", [query.window for _, query in queries]),
+            column("by", [self.by[name] for name, _ in queries]),
+        ]
+        orders = [order_words(query.ties, query.rank_by).removeprefix(", ") for _, query in queries]
+        if any(orders):
+            columns.append(column("order", orders))
+        return table(str(self), columns, left_out(len(self) - len(queries), "query", "queries"))
 
     @property
     def counted(self) -> bool:

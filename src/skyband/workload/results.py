@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skyband.engine.results import Ranked, RankedWindow
+from skyband.errors import QueryError
 from skyband.order import Bools, Ints
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
+
+    from skyband.engine.ranking_plot import Names, What
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,12 @@ class RankedByQuery:
         for query, window in zip(self.query.tolist(), self.ranked, strict=True):
             yield self.names[query], window
 
+    def _repr_html_(self) -> str:
+        """The newest windows as a table, for notebooks."""
+        from skyband.engine.ranking_html import ranked_html
+
+        return ranked_html(self.ranked, [self.names[query] for query in self.query.tolist()])
+
     @property
     def rows(self) -> int:
         """Rows over all windows."""
@@ -48,6 +58,24 @@ class RankedByQuery:
     def only(self, which: Bools) -> RankedByQuery:
         """Some of the windows, by a mask."""
         return RankedByQuery(self.names, self.query[which], self.ranked.only(which))
+
+    def plot(
+        self,
+        query: str,
+        what: What = "ranks",
+        *,
+        ax: Axes | None = None,
+        leaders: int = 10,
+        names: Names | None = None,
+    ) -> Axes:
+        """Draw how the ranking of one query moved: see :meth:`skyband.Ranked.plot`."""
+        if query not in self.names:
+            known = ", ".join(map(repr, self.names[:5])) + (", ..." if len(self.names) > 5 else "")
+            raise QueryError(
+                f"query is {query!r}", f"one of {known}", f"write plot({self.names[0]!r})"
+            )
+        ranked = self.only(self.query == self.names.index(query)).ranked
+        return ranked.plot(what, ax=ax, leaders=leaders, names=names)
 
     def to_arrow(self) -> pa.Table:
         """One row per ranked object: the query's name, then the columns of its windows."""

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-BOARD = "skyband leaders"
-"""The observed metric that holds the leaderboard; see :mod:`skyband.spark.jobs.run`."""
+from skyband.spark.watching import BOARD
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a drained stream

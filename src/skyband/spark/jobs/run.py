@@ -14,25 +14,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.utils import is_remote
 
 from skyband.spark import connectors, draining, explain, java_process, pipeline
 from skyband.spark.cluster.executors import Shortage, prepare
 from skyband.spark.cluster.masters import is_cluster
-from skyband.spark.columns import quoted
 from skyband.spark.derive import derived
 from skyband.spark.expressions import safe_score
-from skyband.spark.families import family_of
 from skyband.spark.java_process import GONE
 from skyband.spark.jobs import brokers, failures, sinks, sources
 from skyband.spark.jobs import checkpoint as manifests
 from skyband.spark.jobs.file import Job
 from skyband.spark.jobs.outbox import Deliveries, Outbox, refuse_waiting
 from skyband.spark.jobs.progress import (
-    BOARD,
     RECORDS,
     Batch,
     Progress,
@@ -45,27 +41,13 @@ from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
 from skyband.spark.sinks.patience import LOG, STOPPING, first_line
 from skyband.spark.sinks.ranked_batch import BatchWriter
+from skyband.spark.watching import BOARD, SERVED, board_columns, observed
 
 _POLL = 0.2  # seconds
 STARTS = 4  # of a stream whose Python does not start in time
 LATE_WORKER = "Python worker failed to connect back"
 _RECENT = "spark.sql.streaming.numRecentProgressUpdates"
 _PATIENT = 5  # times as long as the last report took to read, until the next is asked for
-
-
-class BoardSize(NamedTuple):
-    """How much of the answers a run reports: rows, kept columns, letters of a text."""
-
-    rows: int
-    columns: int
-    letters: int
-
-
-LEADERS = BoardSize(40, 6, 40)
-"""The leaderboard of a terminal."""
-
-SERVED = BoardSize(100_000, 12, 200)
-"""All that a page shows; Spark ranks no more rows than that with ``max_by``."""
 
 
 @contextmanager
@@ -581,78 +563,3 @@ def _noted(job: Job, notes: list[str]) -> Iterator[None]:
         warnings.simplefilter("always")
         yield
     notes += [job.masked(str(warning.message)) for warning in caught]
-
-
-def observed(
-    leaders: DataFrame, name: Any, query: dict[str, Any], answers: BoardSize | None = None
-) -> DataFrame:
-    """Have a run report the best rows of its newest window, whatever the sink.
-
-    They come with the progress of each batch, as JSON: nothing is read twice. ``answers`` reports
-    rows of all windows as well, so many of them.
-    """
-    end, rank = F.col("window.end"), F.col("rank")
-    if query["emit"] == "changes":
-        rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
-    queries = family_of(query).query_columns
-    order = F.struct(end, *queries, -rank, "score")
-    best = F.max_by(_shown(leaders, query, LEADERS), order, LEADERS.rows)
-    for column in queries:
-        best = _of_first(best, column)
-    firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks
-    if query["emit"] == "updates":
-        firsts = F.count_if((F.col("rank") == 1) & F.col("final"))
-    whole = query["emit"] != "changes" and "rank_by" not in query
-    metrics = [
-        _json(best).alias("leaders"),
-        F.count(F.lit(1)).alias("ranked"),
-        (firsts if whole else F.count_if(F.lit(False))).alias("windows"),
-    ]
-    if answers is not None:
-        rows = F.max_by(_shown(leaders, query, answers), order, answers.rows)
-        metrics.append(_json(rows).alias("answers"))
-    return leaders.observe(name, *metrics)
-
-
-def _json(rows: Column) -> Column:
-    return F.to_json(rows, {"ignoreNullFields": "false"})
-
-
-def _of_first(best: Column, name: str) -> Column:
-    """The rows that agree with the first in a column: those of one query of several."""
-    first = best[0][name]
-    return F.filter(best, lambda row: row[name] == first)
-
-
-def _shown(leaders: DataFrame, query: dict[str, Any], size: BoardSize) -> Column:
-    """The columns that a board has room for."""
-    names = [*_fixed(query), *board_columns(leaders, query, size)]
-    return F.struct(*(_cell(leaders, name, size.letters) for name in names))
-
-
-def _fixed(query: dict[str, Any]) -> list[str]:
-    """The columns that every board has."""
-    fixed = ["window", *family_of(query).query_columns, *query["keys"], "rank", "score"]
-    more = {"changes": ["change", "previous_rank"], "updates": ["revision", "final"]}
-    return [*fixed, *more.get(query["emit"], [])]
-
-
-def board_columns(leaders: DataFrame, query: dict[str, Any], size: BoardSize) -> list[str]:
-    """The columns beside those of every board that fit into a cell."""
-    fixed = _fixed(query)
-    plain = [
-        field.name
-        for field in leaders.schema.fields
-        if field.name not in fixed
-        and not field.dataType.simpleString().startswith(("array", "map", "struct", "binary"))
-    ]
-    return plain[: size.columns]
-
-
-def _cell(leaders: DataFrame, name: str, letters: int) -> Any:
-    column, kind = F.col(quoted(name)), leaders.schema[name].dataType.simpleString()
-    if kind == "string":
-        column = F.substring(column, 1, letters)
-    elif kind.startswith("decimal"):  # readers of JSON would round it
-        column = column.cast("string")
-    return column.alias(name)
