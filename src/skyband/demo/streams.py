@@ -78,7 +78,7 @@ def _reworded() -> Iterator[None]:
 
 
 def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float, stop: Event) -> None:
-    """Draw, or print, until the time is up, but not before both boards have answered anything."""
+    """Draw, or print, until the time is up, but not before both boards have a final answer."""
     printed = 0
     while not stop.wait(_POLL):
         fresh = boards.look()
@@ -89,7 +89,8 @@ def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float, st
         elif fresh and frame.leaders and batches >= printed + _PRINTED:
             printed = batches
             display.print_frame(frame)
-        if seconds and frame.leaders and frame.sectors and boards.spent >= seconds:
+        answered = boards.market.progress.windows and boards.sectors.progress.windows
+        if seconds and answered and boards.spent >= seconds:
             return
 
 
