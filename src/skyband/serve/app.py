@@ -128,10 +128,10 @@ class Answers:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def follow(self) -> None:
-        """Wake readers whenever the feed changes, from whatever thread."""
-        self._loop = asyncio.get_running_loop()
-        self.feed.on_change = self._wake_safely
-        self._wake()
+        """Wake readers whenever the feed changes, from whatever thread; once is enough."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self.feed.on_change = self._wake_safely
 
     def _wake_safely(self) -> None:
         if self._loop is not None and not self._loop.is_closed():
@@ -274,7 +274,6 @@ def application(feed: Feed, token: str | None = None) -> ASGIApp:
         routes=[Route(path, endpoint) for path, endpoint in routes.items()],
         exception_handlers={WrongRequestError: wrong},
     )
-    app.state.answers = answers
     return _following(Guard(app, token), answers)
 
 
@@ -282,8 +281,7 @@ def _following(app: ASGIApp, answers: Answers) -> ASGIApp:
     """Have readers woken from the first request on, in the loop that serves them."""
 
     async def followed(scope: Scope, receive: Receive, send: Send) -> None:
-        if answers._loop is None:
-            answers.follow()
+        answers.follow()
         await app(scope, receive, send)
 
     return followed

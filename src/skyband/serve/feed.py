@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -190,8 +191,6 @@ class Feed:
 
 def _copied(progress: Progress) -> Progress:
     """What a stream has reported so far, which does not change any more."""
-    from copy import copy
-
     now = copy(progress)
     now.extra = dict(progress.extra)
     return now
