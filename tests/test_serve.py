@@ -359,6 +359,7 @@ def test_a_failure_is_told_to_readers(feed: Feed) -> None:
 def test_other_machines_need_a_token(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SKYBAND_TOKEN", raising=False)
     server = PageServer(feed, Address("127.0.0.1", 0), token="open sesame")
+    assert "sesame" not in server.url
     with server:
         assert get(server, "/").status_code == 401
         assert get(server, "/api/leaders").status_code == 401

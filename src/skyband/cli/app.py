@@ -434,7 +434,7 @@ def bench(
         typer.Argument(metavar="NAME [WHAT]...", help="scan, paper sap, paper mintopk, ..."),
     ],
     as_json: Annotated[bool, flag("--json", "One array of flat records.")] = False,
-    quick: Annotated[bool, flag("--quick", "Small sizes, under a minute.")] = False,
+    quick: Annotated[bool, flag("--quick", "Small sizes, a few minutes at most.")] = False,
     rows: Annotated[int | None, flag("--rows", "Rows of the stream (spark only).")] = None,
     server: Annotated[
         str | None, flag("--server", "A broker, host:port (spark-kafka only).")

@@ -33,7 +33,8 @@ class PageServer:
         self.feed = feed
         self._socket, self.address = address.bound(option)
         self.token = token or os.environ.get(TOKEN) or None
-        if self.token is None and not address.is_loopback:
+        self._made_up = self.token is None and not address.is_loopback
+        if self._made_up:
             self.token = secrets.token_urlsafe(24)
         self._server = uvicorn.Server(
             uvicorn.Config(
@@ -51,9 +52,9 @@ class PageServer:
 
     @property
     def url(self) -> str:
-        """The address of the page, with its token if it has one."""
+        """The address of the page, with a token that was made up here: no other is shown."""
         url = self.address.url()
-        return url if self.token is None else f"{url}?token={self.token}"
+        return f"{url}?token={self.token}" if self._made_up else url
 
     def _serve(self) -> None:
         self._server.run([self._socket])

@@ -47,6 +47,7 @@ _POLL = 0.2  # seconds
 STARTS = 4  # of a stream whose Python does not start in time
 LATE_WORKER = "Python worker failed to connect back"
 _RECENT = "spark.sql.streaming.numRecentProgressUpdates"
+_FEW_REPORTS = "16"
 _PATIENT = 5  # times as long as the last report took to read, until the next is asked for
 
 
@@ -142,6 +143,7 @@ class Run:
         self._deliveries: Deliveries | None = None  # if there are several sinks
         self._catches_up = False  # whether there is nothing left to rank, only to deliver
         self._partitions: str | None = None  # of the session, while the run has others
+        self._recent: str | None = None  # reports that the session keeps, while it keeps fewer
         self._read = Observation("skyband read")
         self._records = Observation(RECORDS)
 
@@ -158,9 +160,11 @@ class Run:
         LOG.removeFilter(self._mask)
         if self._temporary:
             shutil.rmtree(self.checkpoint, ignore_errors=True)
-        if self._partitions is not None:
-            with suppress(*FAILURES, *GONE):
-                self.spark.conf.set(PARTITIONS, self._partitions)
+        before = {PARTITIONS: self._partitions, _RECENT: self._recent}
+        with suppress(*FAILURES, *GONE):
+            for name, value in before.items():
+                if value is not None:
+                    self.spark.conf.set(name, value)
 
     @property
     def drain(self) -> str:
@@ -367,8 +371,9 @@ class Run:
     ) -> Exception | None:
         """Run the stream until it ends; what it failed with, if it did."""
         leaders = observed(self.leaders, BOARD, self.query, self._served)
-        if self._served is not None:  # reports are large
-            self.spark.conf.set(_RECENT, "8")
+        if self._served is not None and self._recent is None:  # reports are large
+            self._recent = self.spark.conf.get(_RECENT)
+            self.spark.conf.set(_RECENT, _FEW_REPORTS)
         query = sinks.start(leaders, self.job, self.checkpoint, self._writers[self.job.sink.title])
         try:
             while query.isActive and not _stopped(stop):
