@@ -46,6 +46,18 @@ def ranks_of_best(score: Scores, k: int, rank_by: str) -> Ints:
     return ranks[: np.searchsorted(ranks, k, side="right")]
 
 
+def as_good_as_kth(score: Scores, groups: Ints, k: int, dense: bool) -> Ints:
+    """Places of the rows of each group that score at least as much as its k-th best.
+
+    That is its k-th best row or, if ``dense``, score. They stand group after group, the best first;
+    groups fall. O(n log n).
+    """
+    by_score = np.lexsort((score, groups))[::-1]
+    ranks = shared_ranks(score[by_score], group_offsets(groups[by_score]), dense)
+    good: Ints = by_score[ranks <= k]
+    return good
+
+
 def group_offsets(groups: Ints) -> Ints:
     """Where each group begins, of rows that stand group after group, and where the last ends."""
     begins = np.append(True, groups[1:] != groups[:-1])[: len(groups)]

@@ -144,7 +144,7 @@ class PaneGrid(PaneLifetimes):
         return -(-self.size // self.slide)
 
     @property
-    def _longer_from(self) -> int:
+    def longer_from(self) -> int:
         """How far into a slide the rows begin that live one window longer."""
         return self.slide - self.size % self.slide
 
@@ -160,14 +160,14 @@ class PaneGrid(PaneLifetimes):
         """Whether each row lives longer than others of its step."""
         if not self.split:
             return np.zeros(len(positions), np.bool_)
-        longer: Bools = (positions - self.offset) % self.slide >= self._longer_from
+        longer: Bools = (positions - self.offset) % self.slide >= self.longer_from
         return longer
 
     def in_longer_pane_sql(self, position: Column) -> Column:
         """The same in SQL."""
         if not self.split:
             return F.lit(False)
-        return self._inside_sql(position) >= F.lit(self._longer_from)
+        return self._inside_sql(position) >= F.lit(self.longer_from)
 
     def pane(self, positions: Ints) -> Ints:
         """The number of the pane that holds each position."""

@@ -50,6 +50,8 @@ LONGER = "_sky_half"
 SCORE = "_sky_score"
 POSITION = "_sky_at"
 BEST = "_sky_best"
+COUNTS = "_sky_counts"
+"""What tasks that read files have counted of their rows."""
 
 _PLAIN = (
     BinaryType,

@@ -17,6 +17,8 @@ from skyband.spark.columns import ALL, POSITION, quoted, score_names
 from skyband.spark.derive import derived
 from skyband.spark.options import CommonOptions
 from skyband.spark.plan import Family, Plan
+from skyband.spark.scan import planning
+from skyband.spark.scan.source import ParquetSource
 from skyband.spark.sessions import SETTINGS
 from skyband.spark.state import batch
 from skyband.spark.state.processor import StateSpec, WindowProcessor
@@ -24,23 +26,33 @@ from skyband.spark.state.processor import StateSpec, WindowProcessor
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
-def ask(df: DataFrame, family: Family, options: CommonOptions) -> DataFrame:
-    """Answer what a family is asked of a DataFrame."""
-    rows, options = derived(df, options)
-    return answer(rows, family.resolve(rows, options))
+def ask(df: DataFrame | ParquetSource, family: Family, options: CommonOptions) -> DataFrame:
+    """Answer what a family is asked of a DataFrame, or of files."""
+    source = df if isinstance(df, ParquetSource) else None
+    rows, options = derived(df if source is None else source.frame, options)
+    return answer(rows, family.resolve(rows, options), source=source)
 
 
-def answer(df: DataFrame, plan: Plan, counts: Observation | None = None) -> DataFrame:
+def answer(
+    df: DataFrame,
+    plan: Plan,
+    counts: Observation | None = None,
+    source: ParquetSource | None = None,
+) -> DataFrame:
     """Answer a query over a DataFrame that it was planned for.
 
     ``counts`` observes what was read of a batch and what could not be ranked; a stream reports it
-    with its progress.
+    with its progress. ``source`` are the files that the DataFrame reads, if tasks may.
     """
     base = plan.base
     if df.isStreaming:
         check_store(df)
     projected = plan.project(project(df, plan))
-    rows = quarantine.admitted(projected, plan, counts)
+    scanned = None if source is None else planning.scanned(source, projected.schema, plan)
+    if scanned is None:
+        rows = quarantine.admitted(projected, plan, counts)
+    else:
+        rows = quarantine.counted_by_tasks(scanned, plan, counts)
     if df.isStreaming and base.drain is not None:
         rows = draining.with_mark(rows, base.axis, base.drain)
     panes = plan.panes(rows, None if df.isStreaming else _newest(projected, plan))

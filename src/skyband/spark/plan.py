@@ -57,6 +57,7 @@ from skyband.spark.columns import (
     transport_types,
 )
 from skyband.spark.options import CommonOptions, Derivation, duration
+from skyband.spark.scan.arithmetic import NotTranslated
 from skyband.spark.scores import Score, names_score, warn
 from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks, with_open_panes
 from skyband.windows import CountWindow, TimeWindow, Window
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from skyband.spark.explain import Lines
     from skyband.spark.jobs.failures import Cause
     from skyband.spark.jobs.queries import JobQuery
+    from skyband.spark.scan.reduction import BestRows
     from skyband.spark.state.processor import StateSpec
 
 MOST = 100_000
@@ -143,6 +145,22 @@ class Plan(ABC):
     def project(self, rows: DataFrame) -> DataFrame:
         """Change the projected rows before they are counted."""
         return rows
+
+    # what tasks ask that read files by themselves
+
+    def scan_reduction(self) -> BestRows:
+        """Say which rows of a file may win; raises NotTranslated if others matter, too."""
+        raise NotTranslated("every row matters to this query")
+
+    @property
+    def score_texts(self) -> tuple[str, ...]:
+        """The scores as SQL texts."""
+        return ()
+
+    @property
+    def exact_scores(self) -> tuple[bool, ...]:
+        """Which of the scores are whole numbers, never rounded."""
+        return ()
 
     @abstractmethod
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
@@ -266,6 +284,16 @@ class WindowPlan(Plan):
     def scores(self) -> tuple[Column, ...]:
         """The score."""
         return (self.score.column,)
+
+    @property
+    def score_texts(self) -> tuple[str, ...]:
+        """The score."""
+        return (self.score_text,)
+
+    @property
+    def exact_scores(self) -> tuple[bool, ...]:
+        """Whether the score is a whole number."""
+        return (self.score.is_exact,)
 
     @property
     def grid(self) -> PaneGrid:

@@ -12,7 +12,7 @@ from pyspark.sql.types import DateType, DoubleType
 from skyband.durations import Duration
 from skyband.errors import QueryError
 from skyband.spark.axis import Axis, TimeAxis
-from skyband.spark.columns import POSITION, SCORE, moment_column
+from skyband.spark.columns import COUNTS, POSITION, SCORE, moment_column
 from skyband.spark.options import duration
 from skyband.spark.plan import Plan
 
@@ -60,6 +60,17 @@ def admitted(rows: DataFrame, plan: Plan, counts: Observation | None = None) -> 
     )
     ranked = {score: F.nanvl(score, F.lit(None).cast("double")) for score in doubles}
     return sound(counted, plan.base.axis).withColumns(ranked)
+
+
+def counted_by_tasks(rows: DataFrame, plan: Plan, counts: Observation | None = None) -> DataFrame:
+    """Report what tasks have counted that read files; let through what has a position.
+
+    They have set the rest aside.
+    """
+    names = rows.schema[COUNTS].dataType.names  # type: ignore[attr-defined]
+    total = (F.coalesce(F.sum(F.col(COUNTS)[name]), F.lit(0)).alias(name) for name in names)
+    counted = rows.observe(counts or rows_metric(plan.digest), *total)
+    return counted.drop(COUNTS).filter(F.col(POSITION).isNotNull())
 
 
 def sound(rows: DataFrame, axis: Axis) -> DataFrame:

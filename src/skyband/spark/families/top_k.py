@@ -40,6 +40,8 @@ from skyband.spark.panes import (
     watermarked,
 )
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scan.arithmetic import NotTranslated
+from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
@@ -104,6 +106,18 @@ class TopKPlan(WindowPlan):
             return row_blocks(rows, self)
         reduced = best_rows if self.rank_by == "row_number" else rows_of_best_scores
         return reduced(rows, self, newest)
+
+    def scan_reduction(self) -> BestRows:
+        """The best rows of each pane."""
+        grid = self.grid
+        return BestRows(
+            (Ranking(self.query.k, self.rank_by),),
+            grid.offset,
+            grid.slide,
+            grid.longer_from if grid.split else 0,
+            -1 if self.oldest_first else 1,
+            newest=self.base.axis.counts_rows,
+        )
 
     @property
     def blocks(self) -> RowBlocks:
@@ -212,6 +226,10 @@ class TopKPlan(WindowPlan):
 @dataclass(frozen=True)
 class ArrivalPlan(TopKPlan):
     """A query whose windows count the rows of a key as they arrive."""
+
+    def scan_reduction(self) -> BestRows:
+        """None: each row counts."""
+        raise NotTranslated("windows count the rows of a key as they arrive")
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Let rows in one by one, in the order of time, as the watermark passes them."""

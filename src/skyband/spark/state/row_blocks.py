@@ -17,7 +17,7 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BinaryType, LongType, StructField, StructType
 
-from skyband.order import Ints, group_offsets, place_in_group, shared_ranks
+from skyband.order import Ints, as_good_as_kth, place_in_group
 from skyband.query import RankBy
 from skyband.spark.columns import LABEL, POSITION
 from skyband.spark.state.batch import tables
@@ -63,7 +63,8 @@ class Best:
         score = rows.column(self.score)
         ranked = np.flatnonzero(score.is_valid().to_numpy(zero_copy_only=False))
         rising = score.take(pa.array(ranked)).to_numpy()
-        ranked = ranked[self._as_good_as_kth(rising, groups[ranked])]
+        dense = self.rank_by == "dense_rank"
+        ranked = ranked[as_good_as_kth(rising, groups[ranked], self.k, dense)]
         places = pa.array(ranked)
         columns = [rows.column(name).take(places) for name in self.order]
         falling = [name not in self.rising for name in self.order]
@@ -72,14 +73,6 @@ class Best:
             return order
         best: Ints = order[place_in_group(groups[order]) < self.k]
         return best
-
-    def _as_good_as_kth(self, score: Any, groups: Ints) -> Ints:
-        """The rows of each group that score at least as much as its k-th best row, or score."""
-        by_score = np.lexsort((score, groups))[::-1]
-        offsets = group_offsets(groups[by_score])
-        ranks = shared_ranks(score[by_score], offsets, self.rank_by == "dense_rank")
-        good: Ints = by_score[ranks <= self.k]
-        return good
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,120 @@
+"""Parquet files as a source of queries: Spark discovers them, tasks read them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from skyband.errors import QueryError
+from skyband.spark.scan.pieces import PIECE
+
+_FILES = "path string, modificationTime timestamp, length bigint, content binary"
+_SHARED_OPTIONS = (
+    "cleansource",
+    "filenameonly",
+    "latestfirst",
+    "maxbytespertrigger",
+    "maxcachedfiles",
+    "maxfileage",
+    "maxfilespertrigger",
+    "modifiedafter",
+    "modifiedbefore",
+    "pathglobfilter",
+    "recursivefilelookup",
+    "sourcearchivedir",
+)
+"""Options of Spark's sources of files, whatever files hold."""
+_SCHEMES = ("file", "gs", "hdfs", "s3")
+"""File systems that both Spark and Arrow know by these names."""
+_PER_PARTITION = 2  # tasks that read, for each shuffle partition
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """Parquet files that queries read by themselves where they can: see :func:`parquet`.
+
+    ``frame`` is what Spark reads: it says which columns there are, and takes over where a query
+    asks for more than tasks can evaluate exactly.
+    """
+
+    frame: DataFrame
+    path: str
+    options: Mapping[str, str]
+
+    @property
+    def why_not(self) -> str | None:
+        """Why tasks cannot read the files, in words; None if they can."""
+        scheme = self.path.partition(":")[0] if ":" in self.path.partition("/")[0] else "file"
+        if scheme not in _SCHEMES:
+            return f"Arrow does not open {scheme}: files"
+        for name in self.options:
+            if name.lower() not in _SHARED_OPTIONS and name.lower() != "mergeschema":
+                return f"the option {name} is for Spark's own reader"
+        ansi = self.frame.sparkSession.conf.get("spark.sql.ansi.enabled")
+        if ansi != "true":
+            return "spark.sql.ansi.enabled is false"
+        extra = set(self._files().columns) - {"path", "modificationTime", "length", "content"}
+        if extra:
+            return f"folders hold the column {min(extra)}"
+        return None
+
+    def pieces(self, partitions: int) -> DataFrame:
+        """Pieces of all files, spread over tasks: path, first and last byte, and the clock."""
+        last = F.greatest(F.col("length") - 1, F.lit(0))
+        low = F.explode(F.sequence(F.lit(0).cast("bigint"), last, F.lit(PIECE).cast("bigint")))
+        pieces = self._files().select("path", low.alias("low"))
+        clock = F.unix_micros(F.current_timestamp())
+        return pieces.select(
+            "path", "low", (F.col("low") + PIECE).alias("high"), clock.alias("now")
+        ).repartition(_PER_PARTITION * partitions)
+
+    def _files(self) -> DataFrame:
+        """The files, whose content nobody reads."""
+        shared = {n: value for n, value in self.options.items() if n.lower() in _SHARED_OPTIONS}
+        spark = self.frame.sparkSession
+        reader: Any = spark.readStream if self.frame.isStreaming else spark.read
+        files: DataFrame = (
+            reader.format("binaryFile").schema(_FILES).options(**shared).load(self.path)
+        )
+        return files
+
+
+def parquet(
+    spark: SparkSession,
+    path: str | PathLike[str],
+    *,
+    schema: str | StructType | None = None,
+    stream: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> ParquetSource:
+    """Parquet files as a source that :func:`top_k` and its sisters take in place of a DataFrame.
+
+    Spark discovers the files, exactly once in a stream; tasks read them with Arrow and hand on only
+    rows that may win, which is several times as fast. The answers are those that a DataFrame of
+    the files would get; where a query asks for what tasks cannot evaluate exactly, Spark reads the
+    files as ever. ``skyband explain`` and the plan say which.
+
+    ``schema`` is that of the files; a ``stream`` without one takes that of the files that are there
+    now. ``options`` are those of ``spark.read`` and ``spark.readStream``.
+
+    Example::
+
+        trades = parquet(spark, "in/", stream=True, options={"maxFilesPerTrigger": "100"})
+        leaders = top_k(trades, k=10, by="price * volume", time="ts", window="1 hour")
+    """
+    if not isinstance(path, (str, PathLike)) or not fspath(path):
+        raise QueryError(f"path is {path!r}", "a directory of Parquet files", "write path='in/'")
+    given = dict(options or {})
+    if stream and schema is None:
+        schema = spark.read.options(**given).parquet(fspath(path)).schema
+    reader: Any = spark.readStream if stream else spark.read
+    if schema is not None:
+        reader = reader.schema(schema)
+    frame = reader.options(**given).parquet(fspath(path))
+    return ParquetSource(frame, str(fspath(path)), given)
