@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skyband.spark.jobs.checkpoint import claim
     from skyband.spark.live_board import board
     from skyband.spark.quarantine import quarantined
+    from skyband.spark.scan.source import parquet
     from skyband.spark.sessions import session
     from skyband.spark.watching import watched
 
@@ -21,6 +22,7 @@ __all__ = [
     "board",
     "claim",
     "drain",
+    "parquet",
     "quarantined",
     "session",
     "top_k",
@@ -34,6 +36,7 @@ _HOMES = {
     "board": "live_board",
     "claim": "jobs.checkpoint",
     "drain": "draining",
+    "parquet": "scan.source",
     "quarantined": "quarantine",
     "session": "sessions",
     "top_k": "api",

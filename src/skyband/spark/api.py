@@ -19,12 +19,13 @@ from skyband.errors import QueryError
 from skyband.incomplete.query import Bounds, Repeats
 from skyband.spark.columns import Names
 from skyband.spark.pipeline import ask
+from skyband.spark.scan.source import ParquetSource
 from skyband.windows import Window
 from skyband.workload.queries import Workload
 
 
 def top_k(
-    df: DataFrame,
+    df: DataFrame | ParquetSource,
     *,
     k: int,
     by: str | Column,
@@ -140,7 +141,7 @@ def top_k(
 
 
 def top_k_workload(
-    df: DataFrame,
+    df: DataFrame | ParquetSource,
     workload: Workload,
     *,
     time: str | None = None,
@@ -183,7 +184,7 @@ def top_k_workload(
 
 
 def top_k_dominating(
-    df: DataFrame,
+    df: DataFrame | ParquetSource,
     *,
     k: int,
     dimensions: Sequence[tuple[str, Direction]],
@@ -237,7 +238,7 @@ def top_k_dominating(
 
 
 def top_k_incomplete(
-    df: DataFrame | Mapping[str, DataFrame],
+    df: DataFrame | ParquetSource | Mapping[str, DataFrame],
     *,
     k: int,
     id: Names,
@@ -297,5 +298,6 @@ def top_k_incomplete(
     from skyband.spark.families.incomplete.plan import FAMILY, IncompleteOptions, one_frame
 
     del given["df"]
-    rows, options_of_rows = one_frame(df, IncompleteOptions(**given))
+    frames = df.frame if isinstance(df, ParquetSource) else df
+    rows, options_of_rows = one_frame(frames, IncompleteOptions(**given))
     return ask(rows, FAMILY, options_of_rows)

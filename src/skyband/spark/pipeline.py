@@ -28,8 +28,8 @@ _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 def ask(df: DataFrame | ParquetSource, family: Family, options: CommonOptions) -> DataFrame:
     """Answer what a family is asked of a DataFrame, or of files."""
-    source = df if isinstance(df, ParquetSource) else None
-    rows, options = derived(df if source is None else source.frame, options)
+    source, frame = (df, df.frame) if isinstance(df, ParquetSource) else (None, df)
+    rows, options = derived(frame, options)
     return answer(rows, family.resolve(rows, options), source=source)
 
 
@@ -61,6 +61,11 @@ def answer(
     if plan.updates and not df.isStreaming:  # all rows are there
         answers = answers.withColumns({"revision": F.lit(1).cast("bigint"), "final": F.lit(True)})
     return plan.output(answers)
+
+
+def who_reads(df: DataFrame, plan: Plan, source: ParquetSource) -> str:
+    """Who reads the files of a query, and why, in words."""
+    return planning.words(source, plan.project(project(df, plan)).schema, plan)
 
 
 def check_store(df: DataFrame) -> None:

@@ -57,7 +57,7 @@ from skyband.spark.columns import (
     transport_types,
 )
 from skyband.spark.options import CommonOptions, Derivation, duration
-from skyband.spark.scan.arithmetic import NotTranslated
+from skyband.spark.scan.arithmetic import NotScannedError
 from skyband.spark.scores import Score, names_score, warn
 from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks, with_open_panes
 from skyband.windows import CountWindow, TimeWindow, Window
@@ -149,17 +149,11 @@ class Plan(ABC):
     # what tasks ask that read files by themselves
 
     def scan_reduction(self) -> BestRows:
-        """Say which rows of a file may win; raises NotTranslated if others matter, too."""
-        raise NotTranslated("every row matters to this query")
+        """Say which rows of a file may win; raises NotScannedError if others matter, too."""
+        raise NotScannedError("every row matters to this query")
 
-    @property
-    def score_texts(self) -> tuple[str, ...]:
-        """The scores as SQL texts."""
-        return ()
-
-    @property
-    def exact_scores(self) -> tuple[bool, ...]:
-        """Which of the scores are whole numbers, never rounded."""
+    def scan_scores(self) -> tuple[tuple[str, bool], ...]:
+        """Give the SQL text of each score, and whether it is a whole number, never rounded."""
         return ()
 
     @abstractmethod
@@ -285,15 +279,9 @@ class WindowPlan(Plan):
         """The score."""
         return (self.score.column,)
 
-    @property
-    def score_texts(self) -> tuple[str, ...]:
-        """The score."""
-        return (self.score_text,)
-
-    @property
-    def exact_scores(self) -> tuple[bool, ...]:
-        """Whether the score is a whole number."""
-        return (self.score.is_exact,)
+    def scan_scores(self) -> tuple[tuple[str, bool], ...]:
+        """Give the SQL text of the score, and whether it is a whole number."""
+        return ((self.score_text, self.score.is_exact),)
 
     @property
     def grid(self) -> PaneGrid:

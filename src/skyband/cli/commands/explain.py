@@ -115,7 +115,7 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
             print_metrics({"query": query, **checked.plan.explain_metrics()})
         else:
             source = ("source", job.masked(f"{job.source.format}: {checked.columns}"))
-            print_lines([("query", query), source, *job_lines(job, checked.plan)])
+            print_lines([("query", query), source, *job_lines(job, checked.plan, checked.files)])
         if physical:
             with redirect_stdout(StringIO()) as plan:
                 checked.leaders.explain("formatted")

@@ -40,7 +40,7 @@ from skyband.spark.panes import (
     watermarked,
 )
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
-from skyband.spark.scan.arithmetic import NotTranslated
+from skyband.spark.scan.arithmetic import NotScannedError
 from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
@@ -229,7 +229,7 @@ class ArrivalPlan(TopKPlan):
 
     def scan_reduction(self) -> BestRows:
         """None: each row counts."""
-        raise NotTranslated("windows count the rows of a key as they arrive")
+        raise NotScannedError("windows count the rows of a key as they arrive")
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Let rows in one by one, in the order of time, as the watermark passes them."""

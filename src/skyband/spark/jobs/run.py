@@ -139,6 +139,7 @@ class Run:
         self.log = log_file() if log_file().exists() else None
         self._leaders: DataFrame | None = None
         self._plan: Plan | None = None
+        self._files: str | None = None  # who reads files, in words
         self._writers: dict[str, BatchWriter | None] = {}  # by the names of sinks
         self._deliveries: Deliveries | None = None  # if there are several sinks
         self._catches_up = False  # whether there is nothing left to rank, only to deliver
@@ -192,7 +193,7 @@ class Run:
     def explain_lines(self) -> explain.Lines:
         """How the job is answered, in words."""
         assert self._plan is not None, "prepare first"
-        return job_lines(self.job, self._plan)
+        return job_lines(self.job, self._plan, self._files)
 
     def board_columns(self) -> list[str]:
         """The columns of answers that are reported beside the window, keys, rank and score."""
@@ -278,9 +279,13 @@ class Run:
         return waiting and manifests.finished(self.spark, self.checkpoint)
 
     def _answer(self, rows: DataFrame, *places: str) -> None:
+        source = sources.parquet_source(self.job, rows)
         with _noted(self.job, self.notes):
             rows, self._plan = _resolved(self.job, rows, *places)
-        self._leaders = pipeline.answer(rows, self._plan, self._read if self.job.batch else None)
+        counts = self._read if self.job.batch else None
+        self._leaders = pipeline.answer(rows, self._plan, counts, source)
+        if source is not None:
+            self._files = pipeline.who_reads(rows, self._plan, source)
 
     def go(self, stop: threading.Event, show: Callable[[], None]) -> None:
         """Run until the job ends or ``stop`` is set; call ``show`` again and again meanwhile."""
@@ -512,6 +517,7 @@ class Explained(NamedTuple):
     leaders: DataFrame
     columns: str
     notes: list[str]
+    files: str | None
 
 
 def explained(spark: SparkSession, job: Job) -> Explained:
@@ -520,18 +526,25 @@ def explained(spark: SparkSession, job: Job) -> Explained:
     try:
         rows = sources.rows(spark, job)
         columns = ", ".join(f"{f.name} {f.dataType.simpleString()}" for f in rows.schema.fields)
+        source = sources.parquet_source(job, rows)
         with _noted(job, notes):
             rows, plan = _resolved(job, rows)
-        return Explained(plan, pipeline.answer(rows, plan), columns, notes)
+        leaders = pipeline.answer(rows, plan, source=source)
+        files = None if source is None else pipeline.who_reads(rows, plan, source)
+        return Explained(plan, leaders, columns, notes, files)
     except FAILURES as error:
         reworded = failures.reworded(error, None, job.query.score_field)
         raise masked_error(reworded, job.variables) from (None if job.variables else error)
 
 
-def job_lines(job: Job, plan: Plan) -> explain.Lines:
-    """The plan of a job: that of its query, where results go, and when it runs."""
+def job_lines(job: Job, plan: Plan, files: str | None = None) -> explain.Lines:
+    """The plan of a job: that of its query, where results go, and when it runs.
+
+    ``files`` says who reads them.
+    """
     return [
         *explain.explain_lines(plan),
+        *([] if files is None else [("files", files)]),
         *(("sink", job.masked(sinks.promise(each))) for each in job.each_sink),
         ("run", _when(job)),
     ]

@@ -26,6 +26,7 @@ from skyband.spark.columns import quoted
 from skyband.spark.connectors import missing
 from skyband.spark.jobs.progress import RECORDS
 from skyband.spark.jobs.queries import Part
+from skyband.spark.scan.source import ParquetSource
 from skyband.spark.sessions import FAILURES, spark_message
 from skyband.spark.sinks.kafka import SERVERS
 
@@ -61,6 +62,10 @@ class Source(Part):
         default=None, description="a directory for records that cannot be parsed"
     )
     options: dict[str, Value] = Field(default={}, description="options of the format, by name")
+    scan: bool = Field(
+        default=True,
+        description="whether tasks may read Parquet files by themselves, which is fast",
+    )
 
     @property
     def has_records(self) -> bool:
@@ -190,6 +195,14 @@ def rows(spark: SparkSession, job: Job, counts: Observation | None = None) -> Da
     records = _parsed(frame, job)
     counted = records.observe(counts or RECORDS, F.count_if(BAD).alias("bad"))
     return counted.filter(~F.col(BAD)).drop(BAD)
+
+
+def parquet_source(job: Job, rows: DataFrame) -> ParquetSource | None:
+    """The Parquet files that the rows of a job are read from, if tasks may read them."""
+    source = job.source
+    if source.format.lower() != "parquet" or source.has_records or not source.scan:
+        return None
+    return ParquetSource(rows, job.place(source.path or ""), option_texts(source.options))
 
 
 def bad_records(spark: SparkSession, job: Job) -> DataFrame:

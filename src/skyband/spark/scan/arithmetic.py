@@ -29,7 +29,7 @@ Columns = Mapping[str, Any]
 """Arrow arrays by the names of columns."""
 
 
-class NotTranslated(Exception):
+class NotScannedError(Exception):
     """Says why rows, or an expression over them, are Spark's to read."""
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from skyband.spark.axis import Axis
 from skyband.spark.columns import ALL, COUNTS, POSITION, TransportColumn, score_names
 from skyband.spark.plan import Plan
-from skyband.spark.scan.arithmetic import Node, NotTranslated
+from skyband.spark.scan.arithmetic import Node, NotScannedError
 from skyband.spark.scan.columns_of_files import readable
 from skyband.spark.scan.pieces import COUNTED, Scan, ScanAxis, ScanColumn, ScanScore
 from skyband.spark.scan.source import ParquetSource
@@ -25,21 +25,30 @@ def scanned(source: ParquetSource, projected: StructType, plan: Plan) -> DataFra
     """The rows that tasks hand on which read the files; None if Spark reads them."""
     try:
         scan = scan_of(source, projected, plan)
-    except NotTranslated:
+    except NotScannedError:
         return None
     return source.pieces(plan.base.partitions).mapInArrow(scan, handed_on_layout(projected))
 
 
+def words(source: ParquetSource, projected: StructType, plan: Plan) -> str:
+    """Who reads the files of a source, and why, in words."""
+    try:
+        scan_of(source, projected, plan)
+    except NotScannedError as reason:
+        return f"read by Spark: {reason}"
+    return "read by tasks, with Arrow: only rows that may win are handed to Spark"
+
+
 def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
-    """What tasks do with the files of a source; raises :class:`NotTranslated` if Spark must read.
+    """What tasks do with the files of a source; raises :class:`NotScannedError` if Spark must read.
 
     ``projected`` is the layout of the rows that the pipeline would project.
     """
     why_not = source.why_not
     if why_not is not None:
-        raise NotTranslated(why_not)
+        raise NotScannedError(why_not)
     if plan.base.deduplicate_by:
-        raise NotTranslated("rows that repeat each other must meet before any is left out")
+        raise NotScannedError("rows that repeat each other must meet before any is left out")
     reduction = plan.scan_reduction()
     translation = _Columns(source.frame, plan)
     scores = translation.scores()
@@ -101,9 +110,9 @@ class _Columns:
 
     def scores(self) -> list[ScanScore]:
         """What rows are ranked by."""
-        texts, scores = self._plan.score_texts, self._plan.exact_scores
+        scores = self._plan.scan_scores()
         parts = []
-        for name, text, exact in zip(score_names(len(texts)), texts, scores, strict=True):
+        for name, (text, exact) in zip(score_names(len(scores)), scores, strict=True):
             node = self._translated(text, "by")
             scale = None
             if node.type.startswith("decimal("):
@@ -129,10 +138,10 @@ class _Columns:
         """The type of a column that is read."""
         type = type_name(self._df.schema[name].dataType)
         if not readable(type):
-            raise NotTranslated(f"{name} is of type {type}")
+            raise NotScannedError(f"{name} is of type {type}")
         return type
 
     def _translated(self, text: Any, option: str) -> Node:
         if not isinstance(text, str) or text.startswith("Column<"):
-            raise NotTranslated(f"{option} is a Column, not SQL text")
+            raise NotScannedError(f"{option} is a Column, not SQL text")
         return translated(self._df, text)

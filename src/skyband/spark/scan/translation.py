@@ -28,7 +28,7 @@ from skyband.spark.scan.arithmetic import (
     Negation,
     Negative,
     Node,
-    NotTranslated,
+    NotScannedError,
     NullTest,
     NumberCast,
     OneOf,
@@ -51,11 +51,11 @@ _COMPARABLE = ("string", "boolean", *NUMBERS)
 
 
 def translated(df: DataFrame, text: str) -> Node:
-    """The expression that a SQL text means; raises :class:`NotTranslated`."""
+    """The expression that a SQL text means; raises :class:`NotScannedError`."""
     try:
         tree = sqlglot.parse_one(text, read="spark")
     except sqlglot.errors.SqlglotError:
-        raise NotTranslated(f"{text} is not understood") from None
+        raise NotScannedError(f"{text} is not understood") from None
     node = _Translation(df).node(tree)
     _require_same(df, text, node)
     return node
@@ -79,12 +79,12 @@ def _require_same(df: DataFrame, text: str, node: Node) -> None:
         names = df.select(F.expr(text), F.expr(node.sql)).columns
         fields = df.select(*(F.expr(part.sql) for part in parts)).schema.fields
     except FAILURES:
-        raise NotTranslated(f"{text} is not understood") from None
+        raise NotScannedError(f"{text} is not understood") from None
     if names[0] != names[1]:
-        raise NotTranslated(f"{text} is not understood")
+        raise NotScannedError(f"{text} is not understood")
     for part, field in zip(parts, fields, strict=True):
         if type_name(field.dataType) != part.type:
-            raise NotTranslated(f"{part.sql} is of type {type_name(field.dataType)}")
+            raise NotScannedError(f"{part.sql} is of type {type_name(field.dataType)}")
 
 
 class _Translation:
@@ -130,21 +130,21 @@ class _Translation:
             return self._between(tree)
         if kind is exp.In and tree.args.get("query") is None and tree.expressions:
             return self._one_of(tree)
-        raise NotTranslated(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
+        raise NotScannedError(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
 
     def _column(self, tree: Any) -> Node:
         if tree.table:
-            raise NotTranslated(f"{tree.sql(dialect='spark')} is no plain column")
+            raise NotScannedError(f"{tree.sql(dialect='spark')} is no plain column")
         known = [name for name in self._df.columns if name.lower() == tree.name.lower()]
         if len(known) != 1:
-            raise NotTranslated(f"{tree.name} is no plain column")
+            raise NotScannedError(f"{tree.name} is no plain column")
         return column_value(self._df, known[0])
 
     def _numbers(self, tree: Any) -> tuple[Node, Node]:
         left, right = self.node(tree.this), self.node(tree.expression)
         for side in (left, right):
             if side.type not in NUMBERS and not _is_decimal_constant(side):
-                raise NotTranslated(f"{side.sql} is of type {side.type}")
+                raise NotScannedError(f"{side.sql} is of type {side.type}")
         return left, right
 
     def _arithmetic(self, tree: Any, operator: str) -> Node:
@@ -158,25 +158,27 @@ class _Translation:
         if _is_decimal_constant(operand):
             return Constant(f"-{operand.sql}", operand.type)
         if operand.type not in NUMBERS:
-            raise NotTranslated(f"{operand.sql} is of type {operand.type}")
+            raise NotScannedError(f"{operand.sql} is of type {operand.type}")
         return Negative(operand, operand.type)
 
     def _cast(self, tree: Any) -> Node:
         operand, wanted = self.node(tree.this), tree.to.sql(dialect="spark").lower()
         if wanted not in NUMBERS or operand.type not in NUMBERS:
-            raise NotTranslated(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
+            raise NotScannedError(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
         return NumberCast(operand, wanted)
 
     def _truth(self, tree: Any) -> Node:
         condition = self.node(tree)
         if condition.type != "boolean":
-            raise NotTranslated(f"{condition.sql} is of type {condition.type}")
+            raise NotScannedError(f"{condition.sql} is of type {condition.type}")
         return condition
 
     def _logic(self, tree: Any, operator: str) -> Node:
         left, right = self._truth(tree.this), self._truth(tree.expression)
         if left.fails or right.fails:
-            raise NotTranslated(f"{tree.sql(dialect='spark')} may fail in a part that is left out")
+            raise NotScannedError(
+                f"{tree.sql(dialect='spark')} may fail in a part that is left out"
+            )
         return Logic(operator, left, right)
 
     def _between(self, tree: Any) -> Node:
@@ -185,17 +187,19 @@ class _Translation:
         lowest = Comparison(">=", operand, low, _compared(operand, low, tree))
         highest = Comparison("<=", operand, high, _compared(operand, high, tree))
         if lowest.fails or highest.fails:
-            raise NotTranslated(f"{tree.sql(dialect='spark')} may fail in a part that is left out")
+            raise NotScannedError(
+                f"{tree.sql(dialect='spark')} may fail in a part that is left out"
+            )
         return Between(operand, lowest, highest)
 
     def _one_of(self, tree: Any) -> Node:
         operand = self.node(tree.this)
         options = tuple(self.node(option) for option in tree.expressions)
         if not all(isinstance(option, Constant) for option in options):
-            raise NotTranslated(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
+            raise NotScannedError(f"{tree.sql(dialect='spark')} is evaluated by Spark alone")
         compared = {_compared(operand, option, tree) for option in options}
         if compared != {operand.type}:  # Spark would compare in the widest type of all
-            raise NotTranslated(f"{tree.sql(dialect='spark')} mixes types")
+            raise NotScannedError(f"{tree.sql(dialect='spark')} mixes types")
         return OneOf(operand, options, operand.type)
 
 
@@ -205,11 +209,11 @@ def _constant(tree: Any) -> Constant:
     text = str(tree.this)
     if tree.is_string:
         if "'" in text or "\\" in text:
-            raise NotTranslated("texts with quotes or backslashes are Spark's to read")
+            raise NotScannedError("texts with quotes or backslashes are Spark's to read")
         return Constant(f"'{text}'", "string")
     if text.isdigit():
         if int(text) >= 1 << 63:
-            raise NotTranslated(f"{text} is a decimal")
+            raise NotScannedError(f"{text} is a decimal")
         return Constant(text, "int" if int(text) < 1 << 31 else "bigint")
     if "e" in text.lower():
         return Constant(text, "double")
@@ -231,7 +235,7 @@ def _common(left: Node, right: Node, tree: Any) -> str:
         return max(types, key=list(WHOLE).index)
     if "float" in types and types - {"float"} <= set(WHOLE):
         return "double"
-    raise NotTranslated(f"{tree.sql(dialect='spark')} is computed in decimals")
+    raise NotScannedError(f"{tree.sql(dialect='spark')} is computed in decimals")
 
 
 def _compared(left: Node, right: Node, tree: Any) -> str:
@@ -241,4 +245,4 @@ def _compared(left: Node, right: Node, tree: Any) -> str:
         return left.type
     if all(type in NUMBERS or type == _DECIMAL for type in types):
         return _common(left, right, tree)
-    raise NotTranslated(f"{tree.sql(dialect='spark')} compares {' and '.join(sorted(types))}")
+    raise NotScannedError(f"{tree.sql(dialect='spark')} compares {' and '.join(sorted(types))}")
