@@ -144,7 +144,8 @@ class Arithmetic(Node):
 
     def evaluate(self, columns: Columns) -> Any:
         """Both sides are widened to the type of the result first, as Spark does."""
-        left, right = (widened(side.evaluate(columns), self.type) for side in self.children)
+        left, right = in_turn(self.left, self.right, columns)
+        left, right = widened(left, self.type), widened(right, self.type)
         if self.type not in WHOLE:
             return _ROUNDED[self.operator](left, right)
         try:
@@ -185,7 +186,8 @@ class Quotient(Node):
 
     def evaluate(self, columns: Columns) -> Any:
         """NULL where either is, also where the other is zero."""
-        left, right = (widened(side.evaluate(columns), "double") for side in self.children)
+        right, left = in_turn(self.right, self.left, columns)  # Spark divides in this order
+        left, right = widened(left, "double"), widened(right, "double")
         by_zero = pc.and_(pc.equal(right, 0.0), pc.is_valid(left))
         if any_true(by_zero):
             raise DataError(
@@ -316,7 +318,7 @@ class Comparison(Node):
 
     def evaluate(self, columns: Columns) -> Any:
         """Compare, then mend what Arrow says of NaN."""
-        left, right = (side.evaluate(columns) for side in self.children)
+        left, right = in_turn(self.left, self.right, columns)
         if self.compared in NUMBERS:
             left, right = widened(left, self.compared), widened(right, self.compared)
         plain = _COMPARED[self.operator](left, right)
@@ -452,6 +454,25 @@ class OneOf(Node):
             for option in self.options
         ]
         return reduce(pc.or_kleene, tests)
+
+
+def in_turn(first: Node, second: Node, columns: Columns) -> tuple[Any, Any]:
+    """The values of two expressions; the second is not evaluated where the first is NULL.
+
+    So it does not fail there, as in Spark.
+    """
+    value = first.evaluate(columns)
+    if not second.fails or isinstance(value, pa.Scalar) or not value.null_count:
+        return value, second.evaluate(columns)
+    places = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
+    some = {name: columns[name].take(pa.array(places)) for name in second.columns}
+    evaluated = second.evaluate(some)
+    if isinstance(evaluated, pa.Scalar):
+        return value, evaluated
+    at = np.zeros(len(value), np.int64)
+    at[places] = np.arange(len(places))
+    missing = value.is_null().to_numpy(zero_copy_only=False)
+    return value, evaluated.take(pa.array(at, mask=missing))
 
 
 def widened(value: Any, type: str) -> Any:

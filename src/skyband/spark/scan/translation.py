@@ -80,7 +80,7 @@ def _require_same(df: DataFrame, text: str, node: Node) -> None:
         fields = df.select(*(F.expr(part.sql) for part in parts)).schema.fields
     except FAILURES:
         raise NotScannedError(f"{text} is not understood") from None
-    if names[0] != names[1]:
+    if names[0].lower() != names[1].lower():
         raise NotScannedError(f"{text} is not understood")
     for part, field in zip(parts, fields, strict=True):
         if type_name(field.dataType) != part.type:
@@ -109,7 +109,7 @@ class _Translation:
             left, right = self._numbers(tree)
             _common(left, right, tree)
             return Quotient(left, right)
-        if kind in (exp.Cast, exp.TryCast):  # Spark's names tell them apart
+        if kind in (exp.Cast, exp.TryCast) and not tree.args.get("safe"):
             return self._cast(tree)
         return self._condition(tree, kind)
 
@@ -149,7 +149,10 @@ class _Translation:
 
     def _arithmetic(self, tree: Any, operator: str) -> Node:
         left, right = self._numbers(tree)
-        return Arithmetic(operator, left, right, _common(left, right, tree))
+        node = Arithmetic(operator, left, right, _common(left, right, tree))
+        if node.type in WHOLE and _constants(node, operator) > 1:  # Spark adds these up first
+            raise NotScannedError(f"{tree.sql(dialect='spark')} has several constants")
+        return node
 
     def _negative(self, tree: Any) -> Node:
         operand = self.node(tree.this)
@@ -218,6 +221,13 @@ def _constant(tree: Any) -> Constant:
     if "e" in text.lower():
         return Constant(text, "double")
     return Constant(text, _DECIMAL)
+
+
+def _constants(node: Node, operator: str) -> int:
+    """How many constants a chain of one operator holds."""
+    if isinstance(node, Arithmetic) and node.operator == operator:
+        return _constants(node.left, operator) + _constants(node.right, operator)
+    return int(isinstance(node, Constant))
 
 
 def _is_decimal_constant(node: Node) -> bool:

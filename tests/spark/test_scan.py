@@ -1,0 +1,370 @@
+"""Files that tasks read by themselves: the answers, counts and progress of Spark's own reading."""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
+
+from skyband import all_time, cumulative, last
+from skyband.errors import SkybandError
+from skyband.spark import parquet, top_k
+from skyband.spark.derive import derived
+from skyband.spark.families.top_k import FAMILY, TopKOptions
+from skyband.spark.jobs.file import load
+from skyband.spark.jobs.run import Run, explained
+from skyband.spark.pipeline import answer, project, who_reads
+from skyband.spark.scan import pieces
+from skyband.spark.scan.planning import scan_of
+from skyband.spark.scan.source import ParquetSource
+
+SECOND = 1_000_000
+BASE = 1_700_000_000 * SECOND
+LAYOUT = pa.schema(
+    [
+        ("ts", pa.timestamp("us", tz="UTC")),
+        ("day", pa.date32()),
+        ("tick", pa.int64()),
+        ("seq", pa.int64()),
+        ("id", pa.int64()),
+        ("sector", pa.string()),
+        ("ratio", pa.float32()),
+        ("price", pa.float64()),
+        ("volume", pa.int64()),
+        ("exact", pa.decimal128(18, 4)),
+        ("small", pa.decimal128(9, 2)),
+    ]
+)
+ODD = [None, float("nan"), -0.0, 0.0, float("inf"), float("-inf"), 1.0, 1.0, 2.0]
+
+
+def rows(seed: int, count: int) -> list[dict[str, Any]]:
+    """Rows with ties, odd values, missing times and one from far ahead."""
+    chance = random.Random(seed)
+    at, made = BASE, []
+    for number in range(count):
+        at += chance.choice([0, 0, SECOND // 3, SECOND])
+        made.append(
+            {
+                "ts": None if chance.random() < 0.03 else at,
+                "day": at // SECOND // 86_400 + chance.randrange(40),
+                "tick": at // SECOND - BASE // SECOND,
+                "seq": number,
+                "id": number * 7919 % 1009,
+                "sector": chance.choice(["a", "b", "ä", None]),
+                "ratio": chance.choice([0.1, 0.5, -0.0, 0.0, None]),
+                "price": chance.choice(ODD) if chance.random() < 0.4 else chance.random() * 9,
+                "volume": chance.choice([None, 2**62, 3, 3, chance.randrange(1000)]),
+                "exact": Decimal(chance.randrange(10**6)).scaleb(-4),
+                "small": None if chance.random() < 0.1 else Decimal(number % 37).scaleb(-2),
+            }
+        )
+    made[count // 3]["ts"] = 4_102_444_800 * SECOND  # the year 2100
+    return made
+
+
+def write(folder: Path, made: list[dict[str, Any]], files: int = 4, group: int = 40) -> Path:
+    """Rows in files of several row groups, read in this order."""
+    folder.mkdir(parents=True)
+    size = -(-len(made) // files)
+    for number in range(files):
+        file = folder / f"part-{number:03d}.parquet"
+        table = pa.Table.from_pylist(made[number * size : (number + 1) * size], LAYOUT)
+        pq.write_table(table, file, row_group_size=group)
+        os.utime(file, (1_700_000_000 + number,) * 2)
+    return folder
+
+
+TIME: dict[str, Any] = {
+    "time": "ts", "window": "20 seconds", "slide": "5 seconds", "id": "id", "keep": ["id", "ts"],
+}  # fmt: skip
+QUERIES: dict[str, dict[str, Any]] = {
+    "plain": {"k": 3, "by": "price", **TIME},
+    "arithmetic": {
+        "k": 3, "by": "price * 2 + ratio - 1", **TIME, "keep": ["sector", "day", "exact"],
+    },
+    "keys and a condition": {
+        "k": 2, "by": "price / 3", **TIME, "partition_by": "sector",
+        "where": "sector <> 'b' OR ratio IS NULL",
+    },
+    "keys of floats, split panes": {
+        "k": 2, "by": "price", **TIME, "partition_by": ["ratio"], "window": "12 seconds",
+    },
+    "oldest": {"k": 4, "by": "ratio", **TIME, "ties": "oldest"},
+    "rank": {"k": 2, "by": "ratio", **TIME, "rank_by": "rank"},
+    "dense rank, keys": {
+        "k": 2, "by": "ratio", **TIME, "rank_by": "dense_rank", "partition_by": "sector",
+    },
+    "whole numbers": {"k": 5, "by": "volume", **TIME, "offset": "2 seconds"},
+    "decimals": {"k": 5, "by": "exact", **TIME},
+    "small decimals": {"k": 5, "by": "small", **TIME},
+    "dates": {
+        "k": 3, "by": "price", "time": "day", "window": "6 days", "slide": "1 day", "keep": "id",
+        "skew": None,
+    },
+    "ticks": {
+        "k": 3, "by": "price", "time": "tick", "window": last(time=30, slide=7), "keep": "id",
+    },
+    "sequence": {
+        "k": 3, "by": "price", "sequence": "seq", "window": 50, "slide": 20, "keep": "id",
+    },
+    "sequence by key": {
+        "k": 2, "by": "price", "sequence": "seq", "window": 50, "slide": 20, "keep": "id",
+        "partition_by": "sector",
+    },
+    "a period so far": {
+        "k": 3, "by": "price", "time": "ts", "keep": "id",
+        "window": cumulative("40 seconds", every="10 seconds"),
+    },
+    "all time": {
+        "k": 3, "by": "price", "time": "ts", "keep": "id", "window": all_time(every="10 seconds"),
+    },
+    "changes": {"k": 3, "by": "price", **TIME, "emit": "changes"},
+    "a number of rows as key": {
+        "k": 2, "by": "price", **TIME, "partition_by": "volume * 0 + 1 AS one",
+        "where": "volume < 1000",
+    },
+}  # fmt: skip
+
+
+def answered(
+    source: ParquetSource, scans: bool, **query: Any
+) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+    """The rows of a batch, and what was counted."""
+    counts = Observation("counts")
+    frame, options = derived(source.frame, TopKOptions(**query))
+    plan = FAMILY.resolve(frame, options)
+    if scans:
+        assert "by tasks" in who_reads(frame, plan, source)
+    leaders = answer(frame, plan, counts, source if scans else None)
+    made = leaders.select(F.to_json(F.struct("*"))).collect()
+    return sorted(row[0] for row in made), dict(counts.get)
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_batch_is_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    source = parquet(spark, write(tmp_path / "rows", rows(len(name), 400)))
+    scanned, ordinary = (answered(source, way, **QUERIES[name]) for way in (True, False))
+    assert scanned[0] == ordinary[0]
+    assert scanned[0]
+    assert scanned[1] == ordinary[1]
+
+
+def test_files_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
+    made = spark.sql(
+        """
+        SELECT timestamp_micros(1700000000000000 + id * 700001) AS ts, id, id * 37 % 101 AS n
+        FROM range(300)
+        """
+    )
+    made.repartition(3).write.option("compression", "zstd").parquet(str(tmp_path / "rows"))
+    source = parquet(spark, tmp_path / "rows")
+    query = {"k": 4, "by": "n", **TIME}
+    assert answered(source, True, **query) == answered(source, False, **query)
+
+
+def test_columns_that_some_files_lack_or_spell_otherwise(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folder = write(tmp_path / "rows", rows(1, 200))
+    first = pq.read_table(folder / "part-000.parquet")
+    pq.write_table(first.drop_columns(["price"]), folder / "part-000.parquet")
+    second = pq.read_table(folder / "part-001.parquet")
+    spelled = second.rename_columns([name.upper() for name in second.column_names])
+    narrow = spelled.set_column(4, "ID", spelled["ID"].cast(pa.int32()))
+    pq.write_table(narrow, folder / "part-001.parquet")
+    schema = spark.read.parquet(str(folder / "part-003.parquet")).schema
+    source = parquet(spark, folder, schema=schema)
+    query = {"k": 3, "by": "price", **TIME}
+    assert answered(source, True, **query) == answered(source, False, **query)
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        pytest.param({"by": "abs(price)"}, "ABS(price) is evaluated by Spark", id="expression"),
+        pytest.param({"by": None}, "by is a Column", id="Column"),
+        pytest.param({"partition_by": "upper(sector)"}, "UPPER", id="key"),
+        pytest.param({"where": "sector like 'a%'"}, "LIKE", id="condition"),
+        pytest.param({"deduplicate_by": "id"}, "repeat", id="deduplicate"),
+        pytest.param({"window": 50, "slide": 10}, "as they arrive", id="arrival"),
+    ],
+)
+def test_what_spark_reads(
+    spark: SparkSession, tmp_path: Path, query: dict[str, Any], reason: str
+) -> None:
+    source = parquet(spark, write(tmp_path / "rows", rows(2, 60)))
+    asked: dict[str, Any] = {"k": 3, "by": "price", **TIME, **query}
+    asked["by"] = F.col("price") if asked["by"] is None else asked["by"]
+    frame, options = derived(source.frame, TopKOptions(**asked))
+    words = who_reads(frame, FAMILY.resolve(frame, options), source)
+    assert words.startswith("read by Spark: ")
+    assert reason in words
+    assert sorted(top_k(source, **asked).collect()) == sorted(
+        top_k(source.frame, **asked).collect()
+    )
+
+
+def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", rows(2, 60))
+    assert parquet(spark, folder).why_not is None
+    rebased = parquet(spark, folder, options={"datetimeRebaseMode": "CORRECTED"})
+    assert rebased.why_not == "the option datetimeRebaseMode is for Spark's own reader"
+    (folder / "kind=x").mkdir()
+    (folder / "part-000.parquet").rename(folder / "kind=x" / "part-000.parquet")
+    for file in folder.glob("part-*"):
+        file.unlink()
+    assert parquet(spark, folder).why_not == "folders hold the column kind"
+
+
+def test_what_cannot_be_read_exactly_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", rows(3, 60))
+    source = parquet(spark, folder)
+    (folder / "part-000.parquet").write_bytes(b"nonsense")
+    with pytest.raises(Exception, match=r"part-000.parquet cannot be read"):
+        top_k(source, k=3, by="price", **TIME).collect()
+    table = pq.read_table(folder / "part-001.parquet")
+    texts = table.set_column(7, "price", table["price"].cast(pa.string()))
+    pq.write_table(texts, folder / "part-000.parquet")
+    with pytest.raises(Exception, match=r"holds price as string; expected double"):
+        top_k(source, k=3, by="price", **TIME).collect()
+
+
+def scan(source: ParquetSource, **query: Any) -> pieces.Scan:
+    plan = FAMILY.resolve(source.frame, TopKOptions(**query))
+    return scan_of(source, project(source.frame, plan).schema, plan)
+
+
+def test_pieces_of_a_file_are_all_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", rows(4, 300), files=1, group=20)
+    path = folder / "part-000.parquet"
+    reader = scan(parquet(spark, folder), k=3, by="price", **TIME)
+
+    def counted(cut: int) -> list[int]:
+        size = path.stat().st_size
+        bounds = [(low, low + cut) for low in range(0, size, cut)]
+        batch = pa.RecordBatch.from_pylist(
+            [
+                {"path": f"file:{path}", "low": low, "high": high, "now": BASE}
+                for low, high in bounds
+            ]
+        )
+        out = [row["_sky_counts"] for part in reader(iter([batch])) for row in part.to_pylist()]
+        return [sum(row[name] for row in out if row) for name in pieces.COUNTED]
+
+    assert counted(1 << 40) == counted(1000) == counted(777)
+    assert counted(1000)[0] == 300
+
+
+def test_other_columns_are_read_where_winners_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rows(5, 100)
+    for number, row in enumerate(made):
+        row |= {"ts": BASE + number, "price": 100.0 - number // 10}
+    folder = write(tmp_path / "rows", made, files=1, group=10)
+    reader = scan(parquet(spark, folder), k=3, by="price", **{**TIME, "keep": ["sector"]})
+    read: list[tuple[str, ...]] = []
+    batches = pieces._Groups.batches
+
+    def noted(groups: Any, group: int, names: Any) -> Any:
+        read.append(tuple(names))
+        return batches(groups, group, names)
+
+    monkeypatch.setattr(pieces._Groups, "batches", noted)
+    path = f"file:{folder / 'part-000.parquet'}"
+    batch = pa.RecordBatch.from_pylist([{"path": path, "low": 0, "high": 1 << 40, "now": BASE}])
+    list(reader(iter([batch])))
+    assert read.count(("ts", "price")) == 10
+    assert read.count(("id", "sector")) == 1  # the best rows stand in the first row group
+
+
+def job(home: Path, folder: Path, scans: bool, **query: Any) -> Path:
+    """A job over a folder, two files at a time."""
+    home.mkdir(parents=True, exist_ok=True)
+    content = {
+        "source": {
+            "format": "parquet", "path": str(folder), "scan": scans,
+            "options": {"maxFilesPerTrigger": 2},
+        },
+        "query": query,
+        "sink": {"format": "parquet", "path": "out"},
+        "checkpoint": "checkpoint",
+        "drain": True,
+    }  # fmt: skip
+    file = home / "job.yaml"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return file
+
+
+def run(spark: SparkSession, file: Path) -> Run:
+    with Run(spark, load(file)) as started:
+        started.prepare()
+        started.go(threading.Event(), lambda: None)
+    return started
+
+
+def written(spark: SparkSession, home: Path) -> list[str]:
+    frame: DataFrame = spark.read.parquet(str(home / "out"))
+    return sorted(row[0] for row in frame.select(F.to_json(F.struct("*"))).collect())
+
+
+STREAM: dict[str, Any] = {
+    "k": 3, "by": "price * 2", "time": "ts", "window": "20 seconds", "slide": "5 seconds",
+    "id": "id", "keep": ["id", "ts"], "partition_by": "sector", "where": "volume IS NOT NULL",
+    "delay": "10 minutes",
+}  # fmt: skip
+
+
+def test_a_job_is_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", rows(6, 400))
+    runs = {}
+    for name, scans in (("scan", True), ("spark", False)):
+        file = job(tmp_path / name, folder, scans, **STREAM)
+        files = explained(spark, load(file)).files
+        assert files is None if not scans else "by tasks" in str(files)
+        runs[name] = run(spark, file).progress
+    assert written(spark, tmp_path / "scan") == written(spark, tmp_path / "spark")
+    counts = ("rows", "no_time", "future", "null_score", "nan_score", "windows", "ranked", "late")
+    for name in counts:
+        assert getattr(runs["scan"], name) == getattr(runs["spark"], name), name
+    assert runs["scan"].rows
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_goes_on_either_way(spark: SparkSession, tmp_path: Path, first: bool) -> None:
+    made = rows(7, 400)
+    folder = write(tmp_path / "rows", made[:200], files=2)
+    home = tmp_path / "job"
+    file = job(home, folder, first, **STREAM)
+    content = yaml.safe_load(file.read_text())
+    file.write_text(yaml.safe_dump({**content, "drain": False}))
+    run(spark, file)
+    write(tmp_path / "later", made[200:], files=2)
+    for number, path in enumerate(sorted((tmp_path / "later").glob("*.parquet"))):
+        moved = path.rename(folder / f"part-1{number:02d}.parquet")
+        os.utime(moved, (1_700_001_000 + number,) * 2)
+    run(spark, job(home, folder, not first, **STREAM))
+    whole = job(tmp_path / "whole", folder, False, **STREAM)
+    run(spark, whole)
+    assert written(spark, home) == written(spark, tmp_path / "whole")
+
+
+def test_an_overflow_fails_the_job_in_one_line(spark: SparkSession, tmp_path: Path) -> None:
+    folder = write(tmp_path / "rows", rows(8, 100))
+    file = job(tmp_path / "job", folder, True, **{**STREAM, "by": "volume * 4", "where": None})
+    content = yaml.safe_load(file.read_text())
+    content["query"].pop("where")
+    file.write_text(yaml.safe_dump(content))
+    with pytest.raises(SkybandError, match=r"\(`volume` \* 4\) overflows bigint"):
+        run(spark, file)
