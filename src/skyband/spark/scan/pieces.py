@@ -266,7 +266,7 @@ class Scan:
             arrays[self.position] = self.axis.positions(rows)
             if counts is None:
                 for score in self.scores:
-                    arrays[score.name] = _as_column(score.evaluate(rows), length)
+                    arrays[score.name] = _without_nan(_as_column(score.evaluate(rows), length))
         arrays[self.everything] = pa.array(np.zeros(length, np.int32))
         columns = [
             arrays[part.name].cast(part.type)
@@ -293,6 +293,13 @@ def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
 def _as_column(value: Any, length: int) -> Any:
     """A value for each row, also where it is the same for all."""
     return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
+
+
+def _without_nan(score: Any) -> Any:
+    """Scores that are ranked: NaN is not, and would be the highest to Spark."""
+    if not pa.types.is_floating(score.type):
+        return score
+    return pc.if_else(pc.is_nan(score), pa.scalar(None, score.type), score)
 
 
 def _truths(condition: Any) -> Bools:
