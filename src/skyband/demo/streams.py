@@ -137,6 +137,7 @@ class Boards:
         seed: int,
         feed: Feed | None = None,
         now: Callable[[], float] = time.monotonic,
+        rows: int = ROWS_PER_BATCH,
     ) -> None:
         self.out = out
         self.progress = Progress()
@@ -156,7 +157,7 @@ class Boards:
         self._spark = session(app="skyband demo", shuffle_partitions=1, settings=settings)
         try:
             workers = start_workers(self._spark)
-            leaders = self._ranked(seed)
+            leaders = self._ranked(seed, rows)
             query = dict(leaders.schema["rank"].metadata["skyband"])
             columns = board_columns(leaders, query, SERVED)
             self._served = ServedQuery(_WORDS, layout_of(query, columns))
@@ -173,11 +174,10 @@ class Boards:
         if feed is not None:
             feed.describe([self._served], "top-k")
 
-    def _ranked(self, seed: int) -> DataFrame:
-        numbers = self._spark.readStream.format("rate-micro-batch")
-        rows = on_boards(market(numbers.option("rowsPerBatch", ROWS_PER_BATCH).load(), seed))
+    def _ranked(self, seed: int, rows: int) -> DataFrame:
+        numbers = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
         return top_k(
-            rows,
+            on_boards(market(numbers.load(), seed)),
             k=display.K,
             by=display.BY,
             time="ts",
