@@ -15,8 +15,9 @@ import pytest
 
 import skyband
 from skyband import QueryError
+from skyband.serve import metrics
 from skyband.serve.address import Address
-from skyband.serve.app import page
+from skyband.serve.app import Answers, page
 from skyband.serve.feed import Feed, ServedQuery
 from skyband.serve.history import History, Layout
 from skyband.serve.openapi import DOCUMENT
@@ -190,6 +191,34 @@ def test_health_adds_up_what_streams_report() -> None:
     assert feed.health()["rows"] == 2_000
     feed.end("Spark is gone", failed=True)
     assert (feed.health()["state"], feed.health()["message"]) == ("failed", "Spark is gone")
+
+
+def test_batches_that_were_missed_are_told() -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    feed.see(progress(Batch(4), Batch(5), Batch(5)))
+    assert (feed.health()["missed_batches"], feed.health()["notes"]) == (0, [])
+    feed.see(progress(Batch(4), Batch(5), Batch(9)))
+    assert (feed.health()["missed_batches"], feed.health()["batches"]) == (3, 3)
+    assert feed.health()["notes"] == [
+        "3 batches were over before they were looked at: "
+        "what they counted and ranked is not shown here"
+    ]
+    assert b"skyband_missed_batches_total 3.0" in metrics.exposition(feed)
+
+
+def test_a_state_made_of_old_and_new_is_not_given_twice() -> None:
+    feed = Feed("trades")
+    answers = Answers(feed)
+
+    def make_while_it_changes() -> list[int]:
+        feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+        answers.health()
+        return [1]
+
+    assert answers.made("what", make_while_it_changes) == b"[1]"
+    assert answers.made("what", lambda: [2]) == b"[2]"
+    assert answers.made("what", lambda: [3]) == b"[2]"
 
 
 def test_rows_that_are_not_shown_are_told() -> None:

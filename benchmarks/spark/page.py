@@ -55,30 +55,32 @@ class Page:
         from skyband.serve.server import PageServer
 
         records: list[Record] = []
-        with tempfile.TemporaryDirectory(prefix="skyband-bench-") as folder:
-            with PageServer(Feed("a lively market"), Address.parsed(0)) as server:
-                boards = streams.Boards(Path(folder) / "out", 0, server.feed, rows=self.rows)
-                try:
-                    with report.progress("spark-page", 2 * self.turns + 1) as step:
-                        self._watch(boards, server, 0.0, 0)
-                        step("warm")
-                        for turn in range(self.turns):
-                            for readers in (0, self.readers):
-                                records += self._turn(boards, server, turn, readers)
-                                step(f"{readers} readers")
-                finally:
-                    boards.stop()
+        with (
+            tempfile.TemporaryDirectory(prefix="skyband-bench-") as folder,
+            PageServer(Feed("a lively market"), Address.parsed(0)) as server,
+        ):
+            boards = streams.Boards(Path(folder) / "out", 0, server.feed, rows=self.rows)
+            try:
+                with report.progress("spark-page", 2 * self.turns + 1) as step:
+                    self._watch(boards, server, 0.0)
+                    step("warm")
+                    for turn in range(self.turns):
+                        for readers in (0, self.readers):
+                            records += self._turn(boards, server, turn, readers)
+                            step(f"{readers} readers")
+            finally:
+                boards.stop()
         return records
 
     def _turn(self, boards: Any, server: Any, turn: int, readers: int) -> list[Record]:
         with _readers(server.address.port, readers) as results:
-            batches = self._watch(boards, server, self.seconds, readers)
+            batches = self._watch(boards, server, self.seconds)
         wall = sum(batch["looked"] for batch in batches)
         cost = {"readers_cpu_share": results.get("cpu_seconds", 0.0) / max(wall, 1e-9)}
         cost |= {"bytes": results.get("bytes", 0), "lost": results.get("lost", 0)}
         return [{"turn": turn, "readers": readers, **batch, **cost} for batch in batches]
 
-    def _watch(self, boards: Any, server: Any, seconds: float, readers: int) -> list[Record]:
+    def _watch(self, boards: Any, server: Any, seconds: float) -> list[Record]:
         """The batches of so many seconds, but for the first, which began before."""
         batches: list[Record] = []
         begin = looked = time.monotonic()

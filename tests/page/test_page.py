@@ -475,6 +475,32 @@ def test_says_that_one_is_not_signed_in(visit: Visit, watched: Watched) -> None:
     expect(page.locator("#message")).to_contain_text("You are not signed in any more.")
 
 
+def test_an_expired_token_is_not_a_lost_connection(
+    visit: Visit, market: Market, server: FakeServer, watched: Watched
+) -> None:
+    page = visit()
+    watched.expects_refusals = True
+    page.route("**/api/**", lambda route: route.fulfill(status=401, body="no"))
+    server.stop()  # readers come back with a token that another run of the job does not know
+    server.start()
+    expect(page.locator("#pill")).to_have_text("Signed out")
+    message = page.locator("#message")
+    expect(message).to_contain_text("You are not signed in any more")
+    expect(message).to_contain_text("Open the link that the job printed again.")
+    page.unroute("**/api/**")
+    market.step()
+    expect(page.locator("#pill")).to_have_text("Live")
+    expect_names(page, on_board(market))
+
+
+def test_tells_of_batches_that_were_missed(visit: Visit, market: Market) -> None:
+    page = visit()
+    expect(page.locator("#counts")).not_to_contain_text("missed")
+    market.tell(missed_batches=3, notes=["3 batches were over before they were looked at"])
+    expect(page.locator("#counts .noted", has_text="Batches missed")).to_contain_text("3")
+    expect(page.locator("#notes")).to_contain_text("3 batches were over")
+
+
 # ---- how it looks ---------------------------------------------------------------------------
 
 
