@@ -145,6 +145,17 @@ def test_the_way_of_leaders_is_told_window_by_window() -> None:
     assert leaders["C"]["scores"] == [None, None, 98.0]
 
 
+def test_leaders_are_called_by_their_first_column() -> None:
+    history = History()
+    layout = Layout(columns=("symbol", "price"), names=("price", "symbol"))
+    history.add(rows(0, None, "AB"), layout)
+    leaders = history.windows("", None)["leaders"]
+    assert [(leader["id"], leader["label"]) for leader in leaders] == [
+        ("12.5 · A", "A"),
+        ("12.5 · B", "B"),
+    ]
+
+
 def test_keys_are_searched_whatever_their_case() -> None:
     history = History()
     for sector in [*(f"Sector {n:05}" for n in range(10_000)), None]:

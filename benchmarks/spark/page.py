@@ -57,7 +57,7 @@ class Page:
         records: list[Record] = []
         with (
             tempfile.TemporaryDirectory(prefix="skyband-bench-") as folder,
-            PageServer(Feed("a lively market"), Address.parsed(0)) as server,
+            PageServer(Feed(streams.TITLE), Address.parsed(0)) as server,
         ):
             boards = streams.Boards(Path(folder) / "out", 0, server.feed, rows=self.rows)
             try:

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.terminal_theme import MONOKAI
 
 from skyband.demo import display
-from skyband.demo.streams import Boards
+from skyband.demo.streams import TITLE, Boards
 from skyband.serve.address import Address
 from skyband.serve.feed import Feed
 from skyband.serve.server import PageServer
@@ -33,7 +33,7 @@ def take(images: Path = IMAGES) -> list[Path]:
     """Run the demonstration for a while, and take all pictures of it."""
     with (
         tempfile.TemporaryDirectory(prefix="skyband-pictures-") as folder,
-        PageServer(Feed("a lively market"), Address.parsed(0)) as server,
+        PageServer(Feed(TITLE), Address.parsed(0)) as server,
     ):
         boards = Boards(Path(folder) / "out", 0, server.feed)
         try:

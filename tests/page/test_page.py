@@ -109,6 +109,32 @@ def test_rows_glide_unless_motion_is_to_be_reduced(visit: Visit, market: Market)
     assert still.evaluate("window.glides") == 0
 
 
+def test_cells_stay_readable_where_there_are_many(visit: Visit, market: Market) -> None:
+    """As the columns of a real job: a moment, a long word, a number."""
+    page = visit(viewport={"width": 1280, "height": 900})
+
+    def widen(route: Route) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        for row in content["rows"]:
+            row["cells"][2:] = ["2026-01-05 14:39:46.738", "Communication services", "1,234,567"]
+        content["window"]["end"] = "2026-01-05T14:46:10.000Z"
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/api/leaders*", widen)
+    page.route("**/api/events*", never_answer)
+    page.reload()
+    page.wait_for_selector("#rows tr")
+    moment = page.locator("#rows tr").first.locator("td.more").first
+    expect(moment).to_have_text("14:39:46.738")
+    expect(moment).to_have_attribute("title", "2026-01-05 14:39:46.738")
+    tallest = page.evaluate(
+        "Math.max(...Array.from(document.querySelectorAll('#rows tr'), (r) => r.offsetHeight))"
+    )
+    assert tallest < 90
+    expect(page.locator("#window-words")).to_contain_text("14:46:10 UTC")
+
+
 def test_provisional_then_final(visit: Visit, market: Market) -> None:
     page = visit()
     badge = page.locator("#badge")

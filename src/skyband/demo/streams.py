@@ -29,17 +29,19 @@ from skyband.spark.java_process import GONE
 from skyband.spark.jobs.progress import Batch, Progress, Reports, newest_rankings, newest_window
 from skyband.spark.sessions import FAILURES, log_file, session
 from skyband.spark.warm_up import start_workers
-from skyband.spark.watching import BOARD, SERVED, board_columns, observed
+from skyband.spark.watching import BOARD, SERVED, observed
 
 ROWS_PER_BATCH = 60_000  # a minute of the market
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 """Options of a Java that runs for a minute: compiling more than in haste would not pay."""
 
+TITLE = "A lively market"
 _WRITTEN = "a demonstration of skyband wrote this directory\n"
 _MARK = ".skyband-demo"
 _POLL = 0.2  # seconds
 _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds, so far"
+_COLUMNS = ("symbol", "sector", "ts", "trade")  # of the page
 _WORDS = "the 10 biggest trades of the last 10 minutes, of all sectors and of each"
 
 
@@ -53,7 +55,7 @@ def run_streams(seconds: float, seed: int, out: Path, stop: Event, serve: str | 
     with ExitStack() as page:
         feed = None
         if serve is not None:
-            server = page.enter_context(PageServer(Feed("a lively market"), Address.parsed(serve)))
+            server = page.enter_context(PageServer(Feed(TITLE), Address.parsed(serve)))
             feed = server.feed
             print(f"the live page is at {server.url}", flush=True)
         with _reworded(), display.status(console, "Starting Spark ..."):
@@ -159,8 +161,7 @@ class Boards:
             workers = start_workers(self._spark)
             leaders = self._ranked(seed, rows)
             query = dict(leaders.schema["rank"].metadata["skyband"])
-            columns = board_columns(leaders, query, SERVED)
-            self._served = ServedQuery(_WORDS, layout_of(query, columns))
+            self._served = ServedQuery(_WORDS, layout_of(query, _COLUMNS))
             self.progress.on_batch = self._take
             writer = observed(leaders, BOARD, query, SERVED).writeStream.format("parquet")
             writer = writer.option("checkpointLocation", str(out / "checkpoint"))

@@ -29,6 +29,11 @@ class Row(NamedTuple):
     number: float
     cells: tuple[str | None, ...]
 
+    @property
+    def label(self) -> str:
+        """What people call it: its first column, as on the board."""
+        return (self.cells[0] if self.cells else None) or self.name
+
 
 @dataclass(frozen=True)
 class Window:
@@ -299,7 +304,7 @@ def _ways(windows: list[Window]) -> list[dict[str, Any]]:
     return [
         {
             "id": name,
-            "label": name,
+            "label": next(rows[name] for rows in reversed(places) if name in rows).label,
             "ranks": [rows[name].rank if name in rows else None for rows in places],
             "scores": [
                 _described(rows[name])["number"] if name in rows else None for rows in places
