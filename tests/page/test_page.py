@@ -121,6 +121,11 @@ def test_cells_stay_readable_where_there_are_many(visit: Visit, market: Market) 
         content["window"]["end"] = "2026-01-05T14:46:10.000Z"
         route.fulfill(response=answer, json=content)
 
+    def refine(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace(":00Z", ":10.000Z"))
+
+    page.route("**/api/windows*", refine)
     page.route("**/api/leaders*", widen)
     page.route("**/api/events*", never_answer)
     page.reload()

@@ -6,6 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -41,7 +42,7 @@ _MARK = ".skyband-demo"
 _POLL = 0.2  # seconds
 _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds, so far"
-_COLUMNS = ("symbol", "sector", "ts", "trade")  # of the page
+_COLUMNS = ("symbol", "sector", "ts")  # of the page
 _WORDS = "the 10 biggest trades of the last 10 minutes, of all sectors and of each"
 
 
@@ -161,7 +162,8 @@ class Boards:
             workers = start_workers(self._spark)
             leaders = self._ranked(seed, rows)
             query = dict(leaders.schema["rank"].metadata["skyband"])
-            self._served = ServedQuery(_WORDS, layout_of(query, _COLUMNS))
+            layout = layout_of(query, [*_COLUMNS, "trade"])
+            self._served = ServedQuery(_WORDS, replace(layout, columns=_COLUMNS))
             self.progress.on_batch = self._take
             writer = observed(leaders, BOARD, query, SERVED).writeStream.format("parquet")
             writer = writer.option("checkpointLocation", str(out / "checkpoint"))
