@@ -137,6 +137,10 @@ def test_cells_stay_readable_where_there_are_many(visit: Visit, market: Market) 
         "Math.max(...Array.from(document.querySelectorAll('#rows tr'), (r) => r.offsetHeight))"
     )
     assert tallest < 90
+    score, place = page.locator("#rows .score").first, page.locator("#board-scroll")
+    edges = [each.bounding_box() for each in (score, place)]
+    right, end = (box["x"] + box["width"] for box in edges if box)
+    assert right <= end + 1  # in sight, though the table is wider than its place
     expect(page.locator("#window-words")).to_contain_text("14:46:10 UTC")
 
 
