@@ -55,7 +55,7 @@ def _compiled(function: Function, **options: Any) -> Function:
     return compiled
 
 
-class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]
+class KernelLocator(UserProvidedCacheLocator):
     """Finds compiled kernels by the module that they are in, wherever the package lies.
 
     Numba would name a folder by its path, so that each copy of the same sources compiles anew.
@@ -67,8 +67,7 @@ class KernelLocator(UserProvidedCacheLocator):  # type: ignore[misc]
         file = Path(py_file)
         if file.is_relative_to(_PACKAGE):
             return str(file.parent.relative_to(_PACKAGE))
-        elsewhere: str = super().get_suitable_cache_subpath(py_file)
-        return elsewhere
+        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
 
 
 _LOCATORS = ",".join(
