@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# thousands of processes import the same modules: let the first of them keep the bytecode
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo check test test-spark faults kernels classes jars browser lint bench docs pictures clean
 
