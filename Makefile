@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
+# thousands of processes import the same modules: let the first of them keep the bytecode
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-spark faults kernels classes jars browser lint bench docs clean
+.PHONY: help setup demo check test test-spark faults kernels classes jars browser lint bench docs pictures clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -86,6 +89,9 @@ bench: setup ## the benchmarks, quick: published figures beside ours
 
 docs: setup ## build the documentation site into site/
 	$(BIN)/mkdocs build --strict
+
+pictures: setup browser ## take the pictures of page and terminal anew, into docs/images
+	$(BIN)/python -m tests.page.pictures
 
 clean: ## remove what was made
 	rm -rf $(VENV) .venv-spark-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

@@ -28,6 +28,7 @@ _PLAIN = {
     "spark-cluster": ("benchmarks.spark.cluster", "Cluster"),
     "spark-state": ("benchmarks.spark.state", "State"),
     "spark-updates": ("benchmarks.spark.updates", "Updates"),
+    "spark-page": ("benchmarks.spark.page", "Page"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
     "spark-kafka": ("benchmarks.spark.kafka", "Kafka"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),

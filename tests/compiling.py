@@ -5,9 +5,12 @@ Run by ``make test`` before the suite; without it each process compiles the kern
 
 from __future__ import annotations
 
+import hashlib
 import multiprocessing
+import platform
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -25,6 +28,7 @@ from skyband import (
     last,
 )
 from skyband.dominating.panes import PaneCounts
+from skyband.kernels.jit import cache_folder
 from skyband.spark.axis import PaneLifetimes
 from skyband.topk import ALGORITHMS
 from skyband.workload import ALGORITHMS as STRUCTURES
@@ -72,8 +76,14 @@ def compile_group(tasks: Sequence[tuple[str, str]]) -> str:
     return ", ".join(compile_one(task) for task in tasks)
 
 
+def stamp() -> Path:
+    """A file beside the compiled kernels that says that all of those below are there."""
+    asked = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:16]
+    return cache_folder() / f"of-tests-{platform.python_version()}-{asked}"
+
+
 def main() -> None:
-    """Compile all, the longest group first.
+    """Compile all, the longest group first; do nothing if that was done.
 
     Kernels of one group are made of the same building blocks: side by side, two processes would
     compile those twice.
@@ -85,11 +95,14 @@ def main() -> None:
         [("workload", name) for name in STRUCTURES],
         [("panes", "counts"), ("panes", "best"), ("totals", "sum")],
     ]
+    if stamp().exists():
+        return
     began = time.perf_counter()
     with multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool:
         for done in pool.imap_unordered(compile_group, groups):
             print(f"compiled: {done}", flush=True)
-    print(f"{time.perf_counter() - began:.0f} s")
+    stamp().touch()
+    print(f"{time.perf_counter() - began:.0f} s, kept in {stamp().parent}")
 
 
 if __name__ == "__main__":

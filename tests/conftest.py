@@ -66,6 +66,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.sql.warehouse.dir": str(home / "warehouse"),
         # the default starts a process for each file that it looks at
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        # Spark would be told, in five calls for each of ours, which line makes a column
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         **INTERPRETED_PLANS,
     }
     spark_session = session(

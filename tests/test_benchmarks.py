@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import re
 from dataclasses import replace
 
 import benchmarks
@@ -21,11 +23,16 @@ from benchmarks.papers.mtops.goals import Goals
 from benchmarks.papers.mtops.workloads import ALL_ARBITRARY, ARBITRARY_K, Parameters, workload
 from benchmarks.papers.sap import sweep, table2, table6
 from benchmarks.scan import Scan, Workload, goals
+from benchmarks.spark import page
 from benchmarks.start import Start
 from benchmarks.study import perform
 from benchmarks.updates import Updates
+from rich.console import Console
 
 from skyband import QueryError, WorkloadMonitor
+from skyband.serve.address import Address
+from skyband.serve.feed import Feed, ServedQuery
+from skyband.serve.server import PageServer
 
 FEW = ("mintopk", "sap")
 
@@ -527,3 +534,35 @@ def test_goals_of_sharing_say_whether_they_are_met(tmp_path, capsys):
     assert "Goals" in shown
     assert "at least 300" in shown
     assert "at most 1.2" in shown
+
+
+def test_readers_of_a_page_are_counted_and_cost_little():
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3")], "top-k")
+    with PageServer(feed, Address.parsed(0)) as server:
+        with page._readers(server.address.port, 20) as cost:
+            server_thread = page._processor_time(server.thread_id)
+            feed.describe([ServedQuery("top 4")], "top-k")
+        assert server_thread >= 0
+        assert cost["lost"] == 0
+        assert cost["bytes"] >= 0
+        assert cost["cpu_seconds"] >= 0
+        with page._readers(server.address.port, 0) as nothing:
+            assert nothing == {}
+    assert page._processor_time(0) == 0.0
+
+
+def test_what_readers_cost_is_shown(tmp_path):
+    bench = page.Page.sized(quick=True)
+    assert (bench.seconds, page.Page.sized(quick=False, rows=100_000).rows) == (10.0, 100_000)
+    records = [
+        {"turn": 0, "readers": readers, "batches": 1, "seconds": seconds, "looked": 2.0,
+         "server_cpu": readers / 5_000, "connected": readers, "readers_cpu_share": readers / 1e4,
+         "bytes": 10, "lost": 0}
+        for readers, seconds in ((0, 1.0), (0, 1.2), (0, 1.4), (500, 1.2), (500, 1.26), (500, 2.0))
+    ]  # fmt: skip
+    console = Console(record=True, width=140, file=io.StringIO())
+    bench.show(records, console)
+    text = console.export_text()
+    assert re.search(r"500 . +3 . +1\.26 . +1\.05 . +2 . +5 . +5 . +0", text), text
+    assert all(path.exists() for path in bench.draw(records, tmp_path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import os
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -262,3 +264,17 @@ def test_compiled_kernels_are_kept_by_their_sources(tmp_path, monkeypatch):
     first = jit.cache_folder.__wrapped__()
     (tmp_path / "kernels" / "one.py").write_text("x = 2")
     assert before.name != first.name != jit.cache_folder.__wrapped__().name
+
+
+def test_copies_of_the_sources_share_compiled_kernels(tmp_path, monkeypatch):
+    from skyband.kernels import jit
+    from skyband.topk import mintopk
+
+    kernel = next(value for value in vars(mintopk).values() if hasattr(value, "py_func"))
+    module = inspect.getfile(kernel.py_func)
+    place = jit.KernelLocator.get_suitable_cache_subpath(module)
+    assert Path(kernel._cache.cache_path) == jit.cache_folder() / place
+    within = Path(module).relative_to(jit._PACKAGE)
+    monkeypatch.setattr(jit, "_PACKAGE", tmp_path)
+    assert jit.KernelLocator.get_suitable_cache_subpath(str(tmp_path / within)) == place
+    assert jit.KernelLocator.get_suitable_cache_subpath(module) != place  # not of this copy

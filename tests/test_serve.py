@@ -15,8 +15,9 @@ import pytest
 
 import skyband
 from skyband import QueryError
+from skyband.serve import metrics
 from skyband.serve.address import Address
-from skyband.serve.app import page
+from skyband.serve.app import Answers, page
 from skyband.serve.feed import Feed, ServedQuery
 from skyband.serve.history import History, Layout
 from skyband.serve.openapi import DOCUMENT
@@ -144,6 +145,17 @@ def test_the_way_of_leaders_is_told_window_by_window() -> None:
     assert leaders["C"]["scores"] == [None, None, 98.0]
 
 
+def test_leaders_are_called_by_their_first_column() -> None:
+    history = History()
+    layout = Layout(columns=("symbol", "price"), names=("price", "symbol"))
+    history.add(rows(0, None, "AB"), layout)
+    leaders = history.windows("", None)["leaders"]
+    assert [(leader["id"], leader["label"]) for leader in leaders] == [
+        ("12.5 · A", "A"),
+        ("12.5 · B", "B"),
+    ]
+
+
 def test_keys_are_searched_whatever_their_case() -> None:
     history = History()
     for sector in [*(f"Sector {n:05}" for n in range(10_000)), None]:
@@ -190,6 +202,34 @@ def test_health_adds_up_what_streams_report() -> None:
     assert feed.health()["rows"] == 2_000
     feed.end("Spark is gone", failed=True)
     assert (feed.health()["state"], feed.health()["message"]) == ("failed", "Spark is gone")
+
+
+def test_batches_that_were_missed_are_told() -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    feed.see(progress(Batch(4), Batch(5), Batch(5)))
+    assert (feed.health()["missed_batches"], feed.health()["notes"]) == (0, [])
+    feed.see(progress(Batch(4), Batch(5), Batch(9)))
+    assert (feed.health()["missed_batches"], feed.health()["batches"]) == (3, 3)
+    assert feed.health()["notes"] == [
+        "3 batches were over before they were looked at: "
+        "what they counted and ranked is not shown here"
+    ]
+    assert b"skyband_missed_batches_total 3.0" in metrics.exposition(feed)
+
+
+def test_a_state_made_of_old_and_new_is_not_given_twice() -> None:
+    feed = Feed("trades")
+    answers = Answers(feed)
+
+    def make_while_it_changes() -> list[int]:
+        feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+        answers.health()
+        return [1]
+
+    assert answers.made("what", make_while_it_changes) == b"[1]"
+    assert answers.made("what", lambda: [2]) == b"[2]"
+    assert answers.made("what", lambda: [3]) == b"[2]"
 
 
 def test_rows_that_are_not_shown_are_told() -> None:

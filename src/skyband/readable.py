@@ -1,8 +1,10 @@
-"""Values as people read them in a notebook: numbers, moments, and whatever else a column holds."""
+"""Values as people read them: numbers, moments, sizes, and whatever else a column holds."""
 
 from __future__ import annotations
 
 import math
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,8 @@ LETTERS = 80
 """Letters of a text that are shown."""
 
 _DIGITS = 6  # significant ones, if some of them stand behind the point
+_PLACES = 3  # behind the point, however many digits stand before it
+_KNOWN = 15  # significant digits of which a float knows every one
 _OLDEST = "-forever"
 
 
@@ -26,6 +30,8 @@ def shown(value: Any, letters: int = LETTERS) -> str:
         return str(bool(value)).lower()
     if isinstance(value, (int, np.integer)):
         return f"{int(value):,}"
+    if isinstance(value, Decimal):
+        return f"{value:,}"
     if isinstance(value, (float, np.floating)):
         return number(float(value))
     text = str(value)
@@ -35,10 +41,10 @@ def shown(value: Any, letters: int = LETTERS) -> str:
 
 
 def number(value: float) -> str:
-    """A number with six significant digits, and never fewer than stand before the point.
+    """A number with six significant digits, and with three places behind the point.
 
     >>> [number(value) for value in (1234567.891, 0.000123456789, 2.5, 3e20)]
-    ['1,234,568', '0.000123457', '2.5', '3e+20']
+    ['1,234,567.891', '0.000123457', '2.5', '3e+20']
     """
     if math.isnan(value):
         return ""
@@ -46,7 +52,8 @@ def number(value: float) -> str:
     if math.isinf(value) or (size and not 1e-4 <= size < 1e15):
         return f"{value:.{_DIGITS}g}"
     before = math.floor(math.log10(size)) + 1 if size else 1
-    text = f"{value:,.{max(0, _DIGITS - before)}f}"
+    places = max(_DIGITS - before, min(_PLACES, _KNOWN - before), 0)
+    text = f"{value:,.{places}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -58,6 +65,34 @@ def moment(microseconds: int) -> str:
     """
     text = str(np.datetime64(microseconds, "us")).replace("T", " ")
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def span(lag: timedelta) -> str:
+    """A duration in its two largest units.
+
+    >>> span(timedelta(seconds=3725))
+    '1 h 2 min'
+    """
+    seconds = max(0, int(lag.total_seconds()))
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, seconds = divmod(seconds, length)
+        if count:
+            parts.append(f"{count:,} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def size(count: float) -> str:
+    """Bytes, in units of thousands.
+
+    >>> [size(count) for count in (999, 1_234_567)]
+    ['999 B', '1.23 MB']
+    """
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:,.3g} GB"
 
 
 def bounds(start: int, end: int, timed: bool, forever: int) -> str:

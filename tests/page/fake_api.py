@@ -226,6 +226,8 @@ class Market:
             "watermark": mark,
             "lag_seconds": 2.4 if self.windows else None,
             "batch": {"number": number, "seconds": 0.412} if self.windows else None,
+            "batches": number + 1 if self.windows else 0,
+            "missed_batches": 0,
             "late": 37,
             "set_aside": {"no_time": 0, "future": 2},
             "not_ranked": {"null": 5, "nan": 0},

@@ -109,6 +109,41 @@ def test_rows_glide_unless_motion_is_to_be_reduced(visit: Visit, market: Market)
     assert still.evaluate("window.glides") == 0
 
 
+def test_cells_stay_readable_where_there_are_many(visit: Visit, market: Market) -> None:
+    """As the columns of a real job: a moment, a long word, a number."""
+    page = visit(viewport={"width": 1280, "height": 900})
+
+    def widen(route: Route) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        for row in content["rows"]:
+            row["cells"][2:] = ["2026-01-05 14:39:46.738", "Communication services", "1,234,567"]
+        content["window"]["end"] = "2026-01-05T14:46:10.000Z"
+        route.fulfill(response=answer, json=content)
+
+    def refine(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, body=answer.text().replace(":00Z", ":10.000Z"))
+
+    page.route("**/api/windows*", refine)
+    page.route("**/api/leaders*", widen)
+    page.route("**/api/events*", never_answer)
+    page.reload()
+    page.wait_for_selector("#rows tr")
+    moment = page.locator("#rows tr").first.locator("td.more").first
+    expect(moment).to_have_text("14:39:46.738")
+    expect(moment).to_have_attribute("title", "2026-01-05 14:39:46.738")
+    tallest = page.evaluate(
+        "Math.max(...Array.from(document.querySelectorAll('#rows tr'), (r) => r.offsetHeight))"
+    )
+    assert tallest < 90
+    score, place = page.locator("#rows .score").first, page.locator("#board-scroll")
+    edges = [each.bounding_box() for each in (score, place)]
+    right, end = (box["x"] + box["width"] for box in edges if box)
+    assert right <= end + 1  # in sight, though the table is wider than its place
+    expect(page.locator("#window-words")).to_contain_text("14:46:10 UTC")
+
+
 def test_provisional_then_final(visit: Visit, market: Market) -> None:
     page = visit()
     badge = page.locator("#badge")
@@ -473,6 +508,32 @@ def test_says_that_one_is_not_signed_in(visit: Visit, watched: Watched) -> None:
     page.route("**/api/keys*", lambda route: route.fulfill(status=401, body="{}"))
     page.get_by_role("combobox", name="Sector").press("ArrowDown")
     expect(page.locator("#message")).to_contain_text("You are not signed in any more.")
+
+
+def test_an_expired_token_is_not_a_lost_connection(
+    visit: Visit, market: Market, server: FakeServer, watched: Watched
+) -> None:
+    page = visit()
+    watched.expects_refusals = True
+    page.route("**/api/**", lambda route: route.fulfill(status=401, body="no"))
+    server.stop()  # readers come back with a token that another run of the job does not know
+    server.start()
+    expect(page.locator("#pill")).to_have_text("Signed out")
+    message = page.locator("#message")
+    expect(message).to_contain_text("You are not signed in any more")
+    expect(message).to_contain_text("Open the link that the job printed again.")
+    page.unroute("**/api/**")
+    market.step()
+    expect(page.locator("#pill")).to_have_text("Live")
+    expect_names(page, on_board(market))
+
+
+def test_tells_of_batches_that_were_missed(visit: Visit, market: Market) -> None:
+    page = visit()
+    expect(page.locator("#counts")).not_to_contain_text("missed")
+    market.tell(missed_batches=3, notes=["3 batches were over before they were looked at"])
+    expect(page.locator("#counts .noted", has_text="Batches missed")).to_contain_text("3")
+    expect(page.locator("#notes")).to_contain_text("3 batches were over")
 
 
 # ---- how it looks ---------------------------------------------------------------------------

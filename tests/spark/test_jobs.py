@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 from rich.console import Console
 
+from skyband import readable
 from skyband.cli.commands.run import summary
 from skyband.cli.output import live_view
 from skyband.errors import QueryError, SkybandError
-from skyband.serve import words
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import Job, load
 from skyband.spark.jobs.file import words as title
-from skyband.spark.jobs.progress import Batch, Progress, batch_of
+from skyband.spark.jobs.progress import Batch, Progress, Reports, batch_of, newest_rankings
+from skyband.spark.jobs.run import Run
 from skyband.spark.jobs.sinks import directory_per_batch
 from skyband.spark.watching import BOARD
 
@@ -354,6 +356,124 @@ def test_batches_add_up_once() -> None:
     assert progress.last == idle
 
 
+def test_batches_whose_reports_are_gone_are_counted() -> None:
+    progress = Progress()
+    for number in (7, 8, 12, 11, 13):
+        progress.add(Batch(number, rows=10))
+    assert (progress.batches, progress.missed, progress.rows) == (4, 3, 40)
+    words = dict(live_view.progress_lines(progress, QUERY, clock()))
+    assert words["missed"].startswith("3 batches, over before they were looked at")
+    assert "missed" not in dict(live_view.progress_lines(batches(Batch(0)), QUERY, clock()))
+
+
+def batches(*each: Batch) -> Progress:
+    progress = Progress()
+    for batch in each:
+        progress.add(batch)
+    return progress
+
+
+class Reporting:
+    """A stream that keeps its last reports."""
+
+    def __init__(self, keeps: int) -> None:
+        self._keeps = keeps
+        self._reports: list[StreamingQueryProgress] = []
+        self.reads = 0  # of all that it keeps
+
+    def run(self, number: int, **others: Any) -> None:
+        """Report a batch."""
+        timestamp = f"2024-01-01T02:00:{len(self._reports):02}.000Z"
+        self._reports.append(report(number, timestamp=timestamp, **others))
+
+    @property
+    def lastProgress(self) -> StreamingQueryProgress | None:  # noqa: N802
+        return self._reports[-1] if self._reports else None
+
+    @property
+    def recentProgress(self) -> list[StreamingQueryProgress]:  # noqa: N802
+        self.reads += 1
+        return self._reports[-self._keeps :]
+
+
+def test_no_report_is_missed_and_few_are_read_twice() -> None:
+    stream, reports, progress = Reporting(keeps=3), Reports(), Progress()
+
+    def look() -> tuple[int, int, int]:
+        progress.collect(reports.read(stream, progress.last))
+        return progress.batches, progress.missed, stream.reads
+
+    assert look() == (0, 0, 0)
+    stream.run(4)  # it goes on from a checkpoint
+    assert look() == look() == (1, 0, 1)
+    stream.run(5)
+    assert look() == (2, 0, 1)
+    stream.run(6)
+    stream.run(7, durationMs={"latestOffset": 3})  # nothing to do
+    assert look() == look() == (3, 0, 2)
+    stream.run(7)
+    assert look() == (4, 0, 2)
+    for number in range(8, 13):
+        stream.run(number)
+    assert look() == (7, 2, 3)
+
+
+def test_a_run_says_that_batches_were_missed(caplog: pytest.LogCaptureFixture, write: Any) -> None:
+    run = Run(None, load(write(JOB)))  # type: ignore[arg-type]
+    stream = Reporting(keeps=2)
+    for number in range(5):
+        run._collect(stream, ended=True)  # type: ignore[arg-type]
+        for each in range(3):
+            stream.run(3 * number + each)
+    run._collect(stream, ended=True)  # type: ignore[arg-type]
+    assert (run.progress.batches, run.progress.missed) == (10, 4)
+    assert (
+        caplog.messages
+        == ["1 batches were over before they were looked at: their counts are missing"] * 4
+    )
+
+
+def update(
+    sector: str, rank: int | None, score: float, end: int = 2, **more: Any
+) -> dict[str, Any]:
+    """A row of a batch of updates."""
+    window = {"start": end - 1, "end": end}
+    beside = {"rank": rank, "score": score, "revision": 1, "final": False}
+    return {"window": window, **more, "sector": sector, **beside}
+
+
+def test_updates_of_a_window_are_put_together() -> None:
+    both = [update("a", 1, 9.0), update("b", 1, 5.0), update("a", 2, 3.0)]
+    again = [update("b", 1, 9.5), update("b", 2, 4.0)]
+    together = newest_rankings(both, again, 40)
+    assert together == (again[0], both[0], again[1], both[2])
+    assert newest_rankings(together, [], 40) == together
+    gone = [update("b", None, 0.0)]
+    assert newest_rankings(together, gone, 40) == (both[0], both[2])
+    assert newest_rankings(gone, gone, 40) == tuple(gone)
+    # a newer window, whole rankings, and a batch that may have left out others stand alone
+    newer = [update("a", 1, 1.0, end=3)]
+    assert newest_rankings(both, newer, 40) == tuple(newer)
+    assert newest_rankings(both, again, 2) == tuple(again)
+    whole = [{name: value for name, value in row.items() if name != "revision"} for row in again]
+    assert newest_rankings(both, whole, 40) == tuple(whole)
+
+
+def test_updates_of_one_query_are_shown() -> None:
+    short = [update("a", 1, 9.0, query="short")]
+    long = [update("b", 1, 5.0, query="long")]
+    assert newest_rankings(short, long, 40, ("query",)) == tuple(long)
+    more = [update("c", 1, 7.0, query="long")]
+    assert newest_rankings(long, more, 40, ("query",)) == (*more, *long)
+
+
+def test_the_board_of_a_run_keeps_keys_that_did_not_change() -> None:
+    first = (update("a", 1, 9.0), update("b", 1, 5.0))
+    progress = batches(Batch(0, leaders=first), Batch(1, leaders=(update("b", 1, 6.0),)))
+    text = drawn(live_view.board(progress.leaders, {**QUERY, "emit": "updates"}))
+    assert re.findall(r"^([ab]) +1 +(\d)", text, re.MULTILINE) == [("a", "9"), ("b", "6")]
+
+
 QUERY = {"keys": ["sector"], "windows": "time", "emit": "all"}
 
 
@@ -437,13 +557,13 @@ def test_texts_of_the_live_view() -> None:
     assert live_view.watermark(Batch(1), QUERY, clock()) == "none yet"
     ended = Batch(1, watermark=datetime(8999, 1, 1, tzinfo=UTC))
     assert "drained" in live_view.watermark(ended, QUERY, clock())
-    assert words.span(timedelta(0)) == live_view.span(timedelta(seconds=-3)) == "0 s"
-    assert words.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
-    assert [words.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
+    assert readable.span(timedelta(0)) == live_view.span(timedelta(seconds=-3)) == "0 s"
+    assert readable.span(timedelta(days=400, seconds=61)) == "400 d 1 min"
+    assert [readable.size(n) for n in (0, 999, 2_100_000, 5e9)] == [
         "0 B", "999 B", "2.1 MB", "5 GB",
     ]  # fmt: skip
     values = [None, True, 1234, 2.0, 1e-9, "2024-01-01T00:00:00.000Z", "2024-01-01T00:00:00.120Z"]
-    assert [words.shown(value) for value in values] == [
+    assert [readable.shown(value) for value in values] == [
         "", "true", "1,234", "2", "1e-09", "2024-01-01 00:00:00", "2024-01-01 00:00:00.120",
     ]  # fmt: skip
 

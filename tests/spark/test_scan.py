@@ -139,7 +139,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 
 def answered(
     source: ParquetSource, scans: bool, **query: Any
-) -> tuple[list[tuple[Any, ...]], dict[str, int]]:
+) -> tuple[list[str], dict[str, int]]:
     """The rows of a batch, and what was counted."""
     counts = Observation("counts")
     frame, options = derived(source.frame, TopKOptions(**query))
@@ -147,8 +147,12 @@ def answered(
     if scans:
         assert "by tasks" in who_reads(frame, plan, source)
     leaders = answer(frame, plan, counts, source if scans else None)
-    made = leaders.select(F.to_json(F.struct("*"))).collect()
-    return sorted(row[0] for row in made), dict(counts.get)
+    return shown(leaders), dict(counts.get)
+
+
+def shown(leaders: DataFrame) -> list[str]:
+    """Rows as sorted texts."""
+    return sorted(row[0] for row in leaders.select(F.to_json(F.struct("*"))).collect())
 
 
 @pytest.mark.parametrize("name", QUERIES)
@@ -210,9 +214,7 @@ def test_what_spark_reads(
     words = who_reads(frame, FAMILY.resolve(frame, options), source)
     assert words.startswith("read by Spark: ")
     assert reason in words
-    assert sorted(top_k(source, **asked).collect()) == sorted(
-        top_k(source.frame, **asked).collect()
-    )
+    assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
 
 
 def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
@@ -315,8 +317,7 @@ def run(spark: SparkSession, file: Path) -> Run:
 
 
 def written(spark: SparkSession, home: Path) -> list[str]:
-    frame: DataFrame = spark.read.parquet(str(home / "out"))
-    return sorted(row[0] for row in frame.select(F.to_json(F.struct("*"))).collect())
+    return shown(spark.read.parquet(str(home / "out")))
 
 
 STREAM: dict[str, Any] = {

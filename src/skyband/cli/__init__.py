@@ -32,9 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         with signals.raised():
-            from skyband.cli.app import app
+            from skyband.cli.app import parser
 
-            code = app(
+            code = parser()(
                 args=None if arguments is None else list(arguments),
                 prog_name="skyband",
                 standalone_mode=False,

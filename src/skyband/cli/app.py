@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any
 
 import typer
+from typer.main import get_command
 
 from skyband.cli.arguments import (
     Algorithm,
@@ -68,6 +70,12 @@ def skyband(
 
         print(f"skyband {skyband.__version__}")
         raise typer.Exit
+
+
+@cache
+def parser() -> Any:
+    """What parses a command line, made once: to make it takes as long as to rank a small file."""
+    return get_command(app)
 
 
 def _rank(family: str, given: dict[str, Any]) -> None:

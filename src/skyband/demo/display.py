@@ -167,12 +167,20 @@ class DemoScreen:
 
     def draw(self, frame: Frame) -> None:
         """Draw a frame."""
-        title = Text.assemble(("Skyband", "bold cyan"), f"  {frame.title}")
-        self._boards = [title, "", _boards(self._console, frame)]
-        bars = 0 if self._console.options.ascii_only else self._console.width - _LABEL
-        # a terminal echoes ^C on the last line
-        everything = Group(*self._boards, "", _progress(frame, bars), "")
-        self._live.update(everything, refresh=True)
+        self._boards = _titled_boards(self._console, frame)
+        self._live.update(layout(self._console, frame), refresh=True)
+
+
+def layout(console: Console, frame: Frame) -> RenderableType:
+    """A frame as a terminal shows it."""
+    bars = 0 if console.options.ascii_only else console.width - _LABEL
+    # a terminal echoes ^C on the last line
+    return Group(*_titled_boards(console, frame), "", _progress(frame, bars), "")
+
+
+def _titled_boards(console: Console, frame: Frame) -> list[RenderableType]:
+    title = Text.assemble(("Skyband", "bold cyan"), f"  {frame.title}")
+    return [title, "", _boards(console, frame)]
 
 
 def _boards(console: Console, frame: Frame) -> RenderableType:

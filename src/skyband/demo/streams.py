@@ -1,22 +1,25 @@
-"""The demonstration on an embedded Spark: two queries over one market as it trades."""
+"""The demonstration on an embedded Spark: a market and its sectors, ranked as they trade."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from datetime import datetime
-from functools import partial
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
 
+from skyband.datasets.stock import SECTORS
 from skyband.demo import display
-from skyband.demo.trades import market
+from skyband.demo.trades import MARKET, PER_SECOND, START, market, on_boards
 from skyband.errors import QueryError, SkybandError
+from skyband.readable import size
 from skyband.serve.address import Address
 from skyband.serve.feed import Feed, ServedQuery
 from skyband.serve.of_job import layout_of
@@ -24,20 +27,23 @@ from skyband.serve.server import PageServer
 from skyband.spark import java_process
 from skyband.spark.api import top_k
 from skyband.spark.java_process import GONE
-from skyband.spark.jobs.progress import Progress
+from skyband.spark.jobs.progress import Batch, Progress, Reports, newest_rankings, newest_window
 from skyband.spark.sessions import FAILURES, log_file, session
-from skyband.spark.watching import BOARD, SERVED, board_columns, observed
+from skyband.spark.warm_up import start_workers
+from skyband.spark.watching import BOARD, SERVED, observed
 
-ROWS_PER_BATCH = 200_000  # two seconds of the market
+ROWS_PER_BATCH = 60_000  # a minute of the market
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+"""Options of a Java that runs for a minute: compiling more than in haste would not pay."""
+
+TITLE = "A lively market"
 _WRITTEN = "a demonstration of skyband wrote this directory\n"
 _MARK = ".skyband-demo"
-_POLL = 0.25  # seconds
+_POLL = 0.2  # seconds
 _PRINTED = 5  # batches from one printed board to the next
 _TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds, so far"
-_WORDS = {
-    "market": "the 10 biggest trades of the last 10 minutes",
-    "sectors": "the 10 biggest trades of the last 10 minutes, for each sector",
-}
+_COLUMNS = ("symbol", "sector", "ts")  # of the page
+_WORDS = "the 10 biggest trades of the last 10 minutes, of all sectors and of each"
 
 
 def run_streams(seconds: float, seed: int, out: Path, stop: Event, serve: str | None) -> None:
@@ -50,7 +56,7 @@ def run_streams(seconds: float, seed: int, out: Path, stop: Event, serve: str | 
     with ExitStack() as page:
         feed = None
         if serve is not None:
-            server = page.enter_context(PageServer(Feed("a lively market"), Address.parsed(serve)))
+            server = page.enter_context(PageServer(Feed(TITLE), Address.parsed(serve)))
             feed = server.feed
             print(f"the live page is at {server.url}", flush=True)
         with _reworded(), display.status(console, "Starting Spark ..."):
@@ -78,141 +84,164 @@ def _reworded() -> Iterator[None]:
 
 
 def _watch(boards: Boards, screen: display.DemoScreen | None, seconds: float, stop: Event) -> None:
-    """Draw, or print, until the time is up, but not before both boards have a final answer."""
+    """Draw, or print, until the time is up, but not before there is a final answer."""
     printed = 0
     while not stop.wait(_POLL):
         fresh = boards.look()
         frame = boards.frame()
-        batches = boards.market.progress.batches
+        batches = boards.progress.batches
         if screen is not None:
             screen.draw(frame)
         elif fresh and frame.leaders and batches >= printed + _PRINTED:
             printed = batches
             display.print_frame(frame)
-        answered = boards.market.progress.windows and boards.sectors.progress.windows
-        if seconds and answered and boards.spent >= seconds:
+        if seconds and boards.progress.windows and boards.spent >= seconds:
             return
 
 
-class StreamBoard:
-    """One query at work: its stream, how it is doing, and the best trades of its newest window.
+class Changes:
+    """When boards changed: how soon after the start, and how long the longest pause was."""
 
-    Of each key, ``ranks`` trades are shown. A batch reports the rankings that it has changed.
-    """
+    def __init__(self, began: float) -> None:
+        self._began = began
+        self.first: float | None = None  # seconds from the start to the first ranks
+        self.count = 0
+        self.longest = 0.0  # seconds without a change, since the first one
+        self._last = began
 
-    def __init__(
-        self, leaders: DataFrame, out: Path, name: str, ranks: int, feed: Feed | None
-    ) -> None:
-        self.name, self.ranks = name, ranks
-        self.progress = Progress()
-        self.trades: list[display.Trade] = []
-        self.moves: display.Moves = []
-        self._history = display.History(1)
-        self._end = ""  # of the window that is shown
-        self._shown: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}  # its rows, by key
-        query = dict(leaders.schema["rank"].metadata["skyband"])
-        self._keys = query["keys"]
-        columns = board_columns(leaders, query, SERVED)
-        self.served = ServedQuery(_WORDS[name], layout_of(query, columns), name)
-        if feed is not None:
-            self.progress.on_batch = lambda batch: feed.take(batch, self.served)
-        watched = observed(leaders, BOARD, query, None if feed is None else SERVED)
-        writer = watched.writeStream.format("parquet").queryName(name)
-        writer = writer.option("checkpointLocation", str(out / "checkpoints" / name))
-        self.stream = writer.option("path", str(out / name)).start()
+    def note(self, changed: bool, now: float) -> None:
+        """Take in whether boards look otherwise than at the last call."""
+        if self.first is None:
+            if changed:
+                self.first, self._last = now - self._began, now
+            return
+        self.longest = max(self.longest, now - self._last)
+        if changed:
+            self.count += 1
+            self._last = now
 
-    def look(self) -> bool:
-        """Take in new progress; whether there was any."""
-        before = self.progress.leaders
-        fresh = self.progress.collect(self.stream.recentProgress)
-        if self.progress.leaders is not before:
-            self._replace(self.progress.leaders)
-            shown = [row for rows in self._shown.values() for row in rows]
-            shown.sort(key=lambda row: (row["rank"], row["sector"]))
-            self.trades = [_trade(row) for row in shown]
-            self.moves = self._history.moves(self.trades)
-        return fresh
-
-    def _replace(self, leaders: Sequence[Mapping[str, Any]]) -> None:
-        """Show rankings in place of those of the same keys, or of an earlier window."""
-        end = leaders[0]["window"]["end"]
-        if end != self._end:
-            self._end, self._shown = end, {}
-        changed: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
-        for row in leaders:
-            rows = changed.setdefault(tuple(row[name] for name in self._keys), [])
-            if row["rank"] <= self.ranks:
-                rows.append(row)
-        self._shown |= changed
-
-
-def _trade(row: Mapping[str, Any]) -> display.Trade:
-    at = int(datetime.fromisoformat(row["ts"]).timestamp() * 1e6)
-    shown = {name: row[name] for name in display.SHOWN}
-    return display.Trade(row=row["trade"], time=at, value=row["score"], **shown)
+    def words(self) -> str:
+        """How lively it was."""
+        if self.first is None:
+            return "nothing was ranked"
+        changes = f"then {self.count:,} changes, {self.longest:.1f} s apart at most"
+        return f"first ranks {self.first:.1f} s after the stream's start, {changes}"
 
 
 class Boards:
-    """The market's board and that of its sectors, at work on an embedded Spark until stopped."""
+    """The boards of the market and of its sectors, at work on an embedded Spark until stopped.
 
-    def __init__(self, out: Path, seed: int, feed: Feed | None = None) -> None:
+    One query ranks all of them: each trade is on the board of the market and on that of its sector.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        seed: int,
+        feed: Feed | None = None,
+        now: Callable[[], float] = time.monotonic,
+        rows: int = ROWS_PER_BATCH,
+    ) -> None:
         self.out = out
-        self._feed = feed
+        self.progress = Progress()
+        self.leaders: list[display.Trade] = []  # of the market
+        self.sectors: list[display.Trade] = []  # the best of each
+        self.moves: display.Moves = []
+        self.news: display.Moves = []
         self.spent = 0.0  # seconds from the start to the last look
-        self._boards: list[StreamBoard] = []
+        self._feed, self._now = feed, now
+        self._reports = Reports()
+        self._histories = display.History(1), display.History(1)
+        self._rankings: tuple[Mapping[str, Any], ...] = ()  # of the newest window
+        self._stream: StreamingQuery | None = None
         _make_empty(out)
-        self._spark = session(app="skyband demo")
+        settings = {"spark.driver.extraJavaOptions": QUICK}
+        # twelve boards are little work: one task ranks them, and starts once
+        self._spark = session(app="skyband demo", shuffle_partitions=1, settings=settings)
         try:
-            numbers = self._spark.readStream.format("rate-micro-batch")
-            rows = market(numbers.option("rowsPerBatch", ROWS_PER_BATCH).load(), seed)
-            ranked = partial(
-                top_k,
-                rows,
-                k=display.K,
-                by=display.BY,
-                time="ts",
-                window=display.WINDOW,
-                slide=display.SLIDE,
-                delay="2 seconds",
-                id="trade",
-                emit="updates",
-                open_windows="current",
-            )
-            keep = ["trade", "ts", "symbol", "sector", "price", "volume"]
-            self._boards.append(StreamBoard(ranked(keep=keep), out, "market", display.K, feed))
-            others = [name for name in keep if name != "sector"]
-            sectors = ranked(keep=others, partition_by="sector")
-            self._boards.append(StreamBoard(sectors, out, "sectors", 1, feed))
+            workers = start_workers(self._spark)
+            leaders = self._ranked(seed, rows)
+            query = dict(leaders.schema["rank"].metadata["skyband"])
+            layout = layout_of(query, [*_COLUMNS, "trade"])
+            self._served = ServedQuery(_WORDS, replace(layout, columns=_COLUMNS))
+            self.progress.on_batch = self._take
+            writer = observed(leaders, BOARD, query, SERVED).writeStream.format("parquet")
+            writer = writer.option("checkpointLocation", str(out / "checkpoint"))
+            workers.join()
+            self._began = now()
+            self.changes = Changes(self._began)
+            self._stream = writer.queryName("market").start(str(out / "boards"))
         except BaseException:
             self.stop()
             raise
-        self.market, self.sectors = self._boards
         if feed is not None:
-            feed.describe([board.served for board in self._boards], "top-k")
-        self._began = time.monotonic()
+            feed.describe([self._served], "top-k")
+
+    def _ranked(self, seed: int, rows: int) -> DataFrame:
+        numbers = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
+        return top_k(
+            on_boards(market(numbers.load(), seed)),
+            k=display.K,
+            by=display.BY,
+            time="ts",
+            window=display.WINDOW,
+            slide=display.SLIDE,
+            delay="2 seconds",
+            id="trade",
+            partition_by="board",
+            keep=["symbol", "sector", "price", "volume", "ts", "trade"],
+            emit="updates",
+            open_windows="current",
+        )
+
+    def _take(self, batch: Batch) -> None:
+        """Show the rankings that a batch has changed."""
+        if self._feed is not None:
+            self._feed.take(batch, self._served)
+        newest = newest_window(batch.answers)
+        self._rankings = newest_rankings(self._rankings, newest, SERVED.rows)
 
     def look(self) -> bool:
-        """Take in what both streams report; whether there was anything new."""
-        fresh = [board.look() for board in self._boards]
-        self.spent = time.monotonic() - self._began
+        """Take in what the stream reports; whether there was anything new."""
+        assert self._stream is not None
+        fresh = self.progress.collect(self._reports.read(self._stream, self.progress.last))
+        now = self._now()
+        self.spent = now - self._began
+        self.changes.note(self._show() if fresh else False, now)
         if self._feed is not None:
-            for board in self._boards:
-                self._feed.see(board.progress, board.name)
-        for board in self._boards:
-            failure = board.stream.exception()
-            if failure is not None:
-                raise SkybandError(
-                    f"the stream {board.name} failed: {str(failure).splitlines()[0]}",
-                    fix=f"Spark's own words are in {log_file()}",
-                )
-        return any(fresh)
+            self._feed.see(self.progress, clock=market_clock(self.trades))
+        failure = self._stream.exception()
+        if failure is not None:
+            raise SkybandError(
+                f"the stream failed: {str(failure).splitlines()[0]}",
+                fix=f"Spark's own words are in {log_file()}",
+            )
+        return fresh
+
+    def _show(self) -> bool:
+        """Lay out the rankings; whether other trades are shown, or at other places."""
+        before = self.leaders, self.sectors
+        market = [row for row in self._rankings if row["board"] == MARKET]
+        others = [row for row in self._rankings if row["board"] != MARKET and row["rank"] == 1]
+        self.leaders, self.sectors = list(map(_trade, market)), list(map(_trade, others))
+        self.sectors.sort(key=lambda trade: trade.sector)
+        self.moves, self.news = (
+            history.moves(trades)
+            for history, trades in zip(self._histories, (self.leaders, self.sectors), strict=True)
+        )
+        return (self.leaders, self.sectors) != before
+
+    @property
+    def trades(self) -> int:
+        """Trades that were read; each of them is on two boards."""
+        return self.progress.rows // 2
 
     def stop(self) -> None:
         """Leave nothing running."""
         try:
-            for board in self._boards:
-                board.stream.stop()
-                board.look()
+            if self._stream is not None:
+                self._stream.stop()
+                self.look()
         except KeyboardInterrupt:
             java_process.end()
             raise
@@ -222,43 +251,53 @@ class Boards:
         log_file().unlink(missing_ok=True)
 
     def frame(self) -> display.Frame:
-        """Both boards, and how the streams are doing, in words."""
-        market, sectors = self.market.progress, self.sectors.progress
-        last = market.last
+        """Both boards, and how the stream is doing, in words."""
+        progress, last = self.progress, self.progress.last
         watermark = "-" if last is None or last.watermark is None else f"{last.watermark:%H:%M:%S}"
-        candidates = f"{market.candidates or 0:,}, and {sectors.candidates or 0:,} for the sectors"
-        state = sum(one.last.state_bytes for one in (market, sectors) if one.last is not None)
-        spent, took = f"{self.spent:.0f} s", "-" if last is None else f"{last.seconds:.1f} s"
-        unranked = market.null_score + market.nan_score
-        aside = market.no_time + market.future + unranked + market.late
-        speed = f"{market.rows_per_second:,.0f} a second in the last batch"
-        progress = [
-            ("trades", f"{market.rows:,} read, {speed}"),
-            ("watermark", f"{watermark} UTC of the market's day, {spent} after the start"),
-            ("windows", f"{market.windows:,} final, and {sectors.windows:,} for the sectors"),
-            ("candidates", candidates),
-            ("state", f"{state / 1e6:.1f} MB as Spark counts it; last batch {took}"),
-            ("set aside", f"{aside:,} rows"),
+        took = "-" if last is None else f"{last.seconds:.1f} s"
+        state = 0 if last is None else last.state_bytes
+        aside = progress.no_time + progress.future + progress.null_score + progress.nan_score
+        speed = f"{progress.rows_per_second / 2:,.0f} a second in the last batch"
+        words = [
+            ("trades", f"{self.trades:,} read, {speed}"),
+            (
+                "watermark",
+                f"{watermark} UTC of the market's day, {self.spent:.0f} s after the start",
+            ),
+            ("windows", f"{progress.windows:,} final, on {len(SECTORS) + 1} boards"),
+            ("candidates", f"{progress.candidates or 0:,}; all other rows are forgotten"),
+            ("state", f"{size(state)} as Spark counts it; last batch {took}"),
+            ("set aside", f"{aside + progress.late:,} rows"),
         ]
-        boards = (self.market.trades, self.market.moves, self.sectors.trades, self.sectors.moves)
-        return display.Frame(_TITLE, *boards, progress, [])
+        boards = (self.leaders, self.moves, self.sectors, self.news)
+        return display.Frame(_TITLE, *boards, words, [])
+
+
+def market_clock(trades: int) -> datetime:
+    """The market's time after so many trades."""
+    return datetime.fromtimestamp(START / 1e6 + trades / PER_SECOND, UTC)
+
+
+def _trade(row: Mapping[str, Any]) -> display.Trade:
+    at = int(datetime.fromisoformat(row["ts"]).timestamp() * 1e6)
+    shown = {name: row[name] for name in display.SHOWN}
+    return display.Trade(row=row["trade"], time=at, value=row["score"], **shown)
 
 
 def _summary(boards: Boards) -> list[str]:
     """What was done and how to go on, line by line."""
-    market, sectors = boards.market.progress, boards.sectors.progress
-    if not market.ranked:
+    progress, out = boards.progress, boards.out
+    if not progress.ranked:
         return ["Nothing was ranked yet."]
-    spent, out = boards.spent, boards.out
-    speed = (market.rows + sectors.rows) / max(spent, 1e-9)
-    candidates = (market.candidates or 0) + (sectors.candidates or 0)
-    look = f"from skyband.spark import session; session().read.parquet('{out}/market').show()"
+    speed = progress.rows / max(boards.spent, 1e-9)
+    look = f"from skyband.spark import session; session().read.parquet('{out}/boards').show()"
     return [
-        f"rows read   {market.rows:,} trades for the market, {sectors.rows:,} for the sectors",
-        f"rows kept   {candidates:,} candidates at the end; all other rows were forgotten",
-        f"windows     {market.windows:,} final for the market, {sectors.windows:,} for the sectors",
-        f"speed       {speed:,.0f} rows a second by both queries together, in {spent:.0f} s",
-        f"results     {out}/market and {out}/sectors, in Parquet",
+        f"rows read   {boards.trades:,} trades, each for two boards",
+        f"rows kept   {progress.candidates or 0:,} candidates at the end; all others are forgotten",
+        f"windows     {progress.windows:,} final, on {len(SECTORS) + 1} boards",
+        f"speed       {speed:,.0f} rows a second, in {boards.spent:.0f} s",
+        f"liveliness  {boards.changes.words()}",
+        f"results     {out}/boards, in Parquet",
         "",
         "To go on:",
         "  skyband demo --engine local       the same queries without Spark",

@@ -7,8 +7,11 @@ from pyspark.sql import functions as F
 
 from skyband.datasets.stock import SECTORS
 
-PER_SECOND = 100_000
+PER_SECOND = 1_000
 """Trades in a second of the market's time."""
+
+MARKET = "All sectors"
+"""The board of all trades; each sector has one of its own."""
 
 START = 1_767_623_400_000_000  # Monday 2026-01-05, 14:30 UTC: New York opens
 SYMBOLS = 440  # forty in each sector
@@ -49,6 +52,12 @@ def market(numbers: DataFrame, seed: int = 0) -> DataFrame:
         F.round(level * wave * (1.0 + 0.001 * _share("b")), 2).alias("price"),
         F.least(F.lit(5_000_000), F.ceil(100.0 * loud * tail)).cast("bigint").alias("volume"),
     )
+
+
+def on_boards(trades: DataFrame) -> DataFrame:
+    """Each trade twice: on the ``board`` of the whole market, and on that of its sector."""
+    boards = F.explode(F.array(F.lit(MARKET), F.col("sector")))
+    return trades.withColumn("board", boards)
 
 
 def _share(name: str) -> Column:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
+from numba.core.caching import CacheImpl, UserProvidedCacheLocator
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -54,15 +55,37 @@ def _compiled(function: Function, **options: Any) -> Function:
     return compiled
 
 
+class KernelLocator(UserProvidedCacheLocator):
+    """Finds compiled kernels by the module that they are in, wherever the package lies.
+
+    Numba would name a folder by its path, so that each copy of the same sources compiles anew.
+    """
+
+    @classmethod
+    def get_suitable_cache_subpath(cls, py_file: str) -> str:
+        """The folder of a module within that of its sources."""
+        file = Path(py_file)
+        if file.is_relative_to(_PACKAGE):
+            return str(file.parent.relative_to(_PACKAGE))
+        return str(super().get_suitable_cache_subpath(py_file))  # type: ignore[no-untyped-call]
+
+
+_LOCATORS = ",".join(
+    f"{locator.__module__}.{locator.__name__}"
+    for locator in (KernelLocator, *CacheImpl._locator_classes)
+)
+
+
 @contextmanager
 def _cached_in(folder: Path) -> Iterator[None]:
     """Let Numba keep what is decorated now in a folder; it asks for the place only then."""
-    before = _CONFIG.CACHE_DIR
+    before = _CONFIG.CACHE_DIR, getattr(_CONFIG, "CACHE_LOCATOR_CLASSES", "")
     _CONFIG.CACHE_DIR = str(folder)
+    _CONFIG.CACHE_LOCATOR_CLASSES = before[1] or _LOCATORS
     try:
         yield
     finally:
-        _CONFIG.CACHE_DIR = before
+        _CONFIG.CACHE_DIR, _CONFIG.CACHE_LOCATOR_CLASSES = before
 
 
 @functools.cache

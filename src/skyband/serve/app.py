@@ -143,12 +143,19 @@ class Answers:
 
     def made(self, what: Any, make: Callable[[], Any]) -> bytes:
         """An answer as JSON; the one that was made before, if nothing has changed since."""
-        if self._version != self.feed.version:
-            self._version = self.feed.version
+        return self._made_once(what, lambda: json.dumps(make(), ensure_ascii=False).encode())
+
+    def _made_once(self, what: Any, make: Callable[[], bytes]) -> bytes:
+        version = self.feed.version
+        if self._version != version:
+            self._version = version
             self._made.clear()
-        if what not in self._made:
-            self._made[what] = json.dumps(make(), ensure_ascii=False).encode()
-        return self._made[what]
+        answer = self._made.get(what)
+        if answer is None:
+            answer = make()
+            if self._version == version:  # else it may be made of old and new
+                self._made[what] = answer
+        return answer
 
     def leaders(self, query: str, key: str | None, window: str | None) -> bytes:
         """A ranking of a query and key; ``key`` is a list in JSON."""
@@ -172,6 +179,15 @@ class Answers:
         """How the stream is doing."""
         return self.made("health", self.feed.health)
 
+    def state(self, query: str, key: str | None) -> bytes:
+        """What is new for all who follow a ranking, in one piece: sending is what readers cost."""
+
+        def make() -> bytes:
+            leaders = self.leaders(query, key, None)
+            return _event("health", self.health()) + _event("leaders", leaders)
+
+        return self._made_once(("state", query, key), make)
+
     async def events(self, query: str, key: str | None) -> AsyncIterator[bytes]:
         """Send the newest state again and again, as fast as the reader takes it, no backlog."""
         self.feed.readers += 1
@@ -182,13 +198,13 @@ class Answers:
                 changed, ended = self._changed, self.feed.ended
                 if seen != self.feed.version:
                     seen = self.feed.version
-                    yield _event("health", self.health())
-                    yield _event("leaders", self.leaders(query, key, None))
+                    yield self.state(query, key)
                 if ended:
                     yield _event("end", json.dumps({"message": self.feed.message}).encode())
                     return
                 try:
-                    await asyncio.wait_for(changed.wait(), _ALIVE)
+                    async with asyncio.timeout(_ALIVE):
+                        await changed.wait()
                 except TimeoutError:
                     yield b": alive\n\n"
         finally:

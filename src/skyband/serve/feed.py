@@ -155,6 +155,13 @@ class Feed:
         if self._left_out:
             notes.append(f"{self._left_out:,} rows of large batches are ranked, but not shown here")
 
+        missed = sum(progress.missed for progress in streams)
+        if missed:
+            notes.append(
+                f"{missed:,} batches were over before they were looked at: "
+                "what they counted and ranked is not shown here"
+            )
+
         def total(count_name: str) -> int:
             return sum(getattr(progress, count_name) for progress in streams)
 
@@ -169,6 +176,7 @@ class Feed:
             if newest is None
             else {"number": newest.number, "seconds": newest.seconds},
             "batches": total("batches"),
+            "missed_batches": missed,
             "late": total("late"),
             "set_aside": {"no_time": total("no_time"), "future": total("future")},
             "not_ranked": {"null": total("null_score"), "nan": total("nan_score")},

@@ -10,13 +10,14 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from skyband.serve.words import shown
+from skyband import readable
 
 Key = tuple[str | None, ...]
 """The values of the partition columns, as texts."""
 
 WINDOWS, ROWS = 360, 500_000
 _DRAWN = 12  # leaders whose way is drawn
+_LETTERS = 200  # of a text; as many as are reported
 
 
 class Row(NamedTuple):
@@ -27,6 +28,11 @@ class Row(NamedTuple):
     score: str
     number: float
     cells: tuple[str | None, ...]
+
+    @property
+    def label(self) -> str:
+        """What people call it: its first column, as on the board."""
+        return (self.cells[0] if self.cells else None) or self.name
 
 
 @dataclass(frozen=True)
@@ -75,6 +81,11 @@ class Layout:
         score = values.get("score")
         number = float(score) if isinstance(score, int | float | Decimal | str) else 0.0
         return Row(" · ".join(chosen), values["rank"] or 0, shown(score), number, cells)
+
+
+def shown(value: Any) -> str:
+    """A value as text."""
+    return readable.shown(value, _LETTERS)
 
 
 def _text(value: Any) -> str | None:
@@ -293,7 +304,7 @@ def _ways(windows: list[Window]) -> list[dict[str, Any]]:
     return [
         {
             "id": name,
-            "label": name,
+            "label": next(rows[name] for rows in reversed(places) if name in rows).label,
             "ranks": [rows[name].rank if name in rows else None for rows in places],
             "scores": [
                 _described(rows[name])["number"] if name in rows else None for rows in places

@@ -15,6 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _COUNTERS = {
     "rows": ("skyband_rows", "Rows that the stream has read."),
     "batches": ("skyband_batches", "Micro-batches that have ended."),
+    "missed_batches": ("skyband_missed_batches", "Micro-batches whose report was not read."),
     "late": ("skyband_late_groups", "Partial groups of rows that came after the watermark."),
     "bad_records": ("skyband_bad_records", "Records that could not be parsed."),
     "windows": ("skyband_windows", "Windows that were answered."),

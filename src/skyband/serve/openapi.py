@@ -118,6 +118,7 @@ _SCHEMAS = {
         lag_seconds=_or_null(_NUMBER),
         batch=_or_null(_object(number=_COUNT, seconds=_NUMBER)),
         batches=_COUNT,
+        missed_batches=_COUNT,
         late=_COUNT,
         set_aside=_object(no_time=_COUNT, future=_COUNT),
         not_ranked=_object(null=_COUNT, nan=_COUNT),

@@ -56,6 +56,11 @@ class PageServer:
         url = self.address.url()
         return f"{url}?token={self.token}" if self._made_up else url
 
+    @property
+    def thread_id(self) -> int | None:
+        """The thread that serves, as the system counts it."""
+        return self._thread.native_id
+
     def _serve(self) -> None:
         self._server.run([self._socket])
 

@@ -20,7 +20,7 @@ from skyband.errors import QueryError
 from skyband.html_tables import Column, column, table
 from skyband.readable import shown
 from skyband.spark.jobs import failures
-from skyband.spark.jobs.progress import Progress
+from skyband.spark.jobs.progress import Progress, Reports
 from skyband.spark.watching import BOARD, LEADERS
 
 _PAUSE = 0.5  # seconds between two looks at a stream
@@ -67,6 +67,7 @@ class Board:
         self._query = query
         self._title = shown(query.name or "leaders")
         self._progress = Progress()
+        self._reports = Reports()
         self._watched = False
         self._ended = False
         self._looking = threading.Lock()
@@ -111,14 +112,7 @@ class Board:
 
     def _collect(self) -> None:
         """Take in the newest report, and those before it that were missed."""
-        newest = self._query.lastProgress
-        if newest is None:
-            return
-        last, number = self._progress.last, int(newest["batchId"])
-        if last is not None and number <= last.number:
-            return
-        missed = last is None or number > last.number + 1
-        self._take(self._query.recentProgress if missed else [newest])
+        self._take(self._reports.read(self._query, self._progress.last))
 
     def _take(self, reports: Sequence[Mapping[str, Any]]) -> None:
         for report in reports:

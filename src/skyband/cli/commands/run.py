@@ -95,7 +95,15 @@ def summary(job: Job, work: Any, stopped: bool) -> list[str]:
     if progress.batches == 0:
         lines = ["rows        none were read"]
     else:
-        names = ["rows", "windows", "set aside", "not ranked", "bad records", *progress.extra]
+        names = [
+            "rows",
+            "windows",
+            "set aside",
+            "not ranked",
+            "bad records",
+            *progress.extra,
+            "missed",
+        ]
         names += [] if job.batch else ["late", "candidates", "watermark"]
         words = dict(progress_lines(progress, work.query, clock()))
         batches = f" in {progress.batches:,} batch{'es' if progress.batches > 1 else ''}"

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from skyband.serve.words import shown, size, span
+from skyband.readable import shown, size, span
 from skyband.spark.families import family_of
 from skyband.spark.jobs.progress import Batch, Progress
 
@@ -69,6 +69,7 @@ class Lines:
             f"{batch.null_score + batch.nan_score:,} not ranked",
             *([f"{batch.bad:,} bad records"] if batch.bad else []),
             *(f"{count:,} {name}" for name, count in batch.extra.items() if count),
+            *([f"{progress.missed:,} batches missed so far"] if progress.missed else []),
             f"{batch.seconds:.2f} s",
         ]
         print(f"skyband: batch {batch.number}: {', '.join(parts)}", file=sys.stderr, flush=True)
@@ -158,10 +159,15 @@ def progress_lines(
         ("not ranked", f"{progress.null_score:,} NULL and {progress.nan_score:,} NaN scores"),
         *([("bad records", f"{progress.bad:,} that could not be parsed")] if progress.bad else []),
         *((name, f"{count:,} {meanings.get(name, name)}") for name, count in counts),
+        *([("missed", _missed(progress))] if progress.missed else []),
         ("candidates", candidates),
         ("state", f"{last.state_rows:,} entries, {size(last.state_bytes)}"),
         ("batch", f"{last.number:,}, {last.seconds:.2f} s"),
     ]
+
+
+def _missed(progress: Progress) -> str:
+    return f"{progress.missed:,} batches, over before they were looked at: not in these counts"
 
 
 def watermark(batch: Batch, query: Mapping[str, Any], clock: datetime) -> str:

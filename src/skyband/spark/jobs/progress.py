@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from skyband.spark.watching import BOARD
+from skyband.spark.watching import BOARD, LEADERS
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _ENDED = datetime(8000, 1, 1, tzinfo=UTC)  # watermarks beyond are those of a drained stream
@@ -104,8 +104,13 @@ def read_counts(metric: Mapping[str, Any]) -> dict[str, Any]:
 
 def leaders_of(metric: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """The rows of the newest window that a batch answered, best first."""
-    rows = json.loads(metric.get("leaders") or "[]")
-    newest = max((row["window"]["end"] for row in rows), default=None, key=_placed)
+    return newest_window(json.loads(metric.get("leaders") or "[]"))
+
+
+def newest_window(rows: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """The rows of the newest window among those of several."""
+    ends = {row["window"]["end"] for row in rows}
+    newest = max(ends, default=None, key=_placed)
     return tuple(row for row in rows if row["window"]["end"] == newest)
 
 
@@ -145,23 +150,87 @@ def _moment(text: str | None) -> datetime | None:
         return None
 
 
+def newest_rankings(
+    before: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+    most: int,
+    queries: Sequence[str] = (),
+) -> tuple[Mapping[str, Any], ...]:
+    """The newest window as it stands after a batch, best rows first.
+
+    A batch of updates reports the rankings that it has changed; those of other keys are as they
+    were ``before``. ``rows`` are of one window. If there are ``most`` of them, some may have been
+    left out, and nothing is known of other keys. Of several queries, told apart by the columns
+    ``queries``, the one of ``rows`` is shown.
+    """
+    if not rows:
+        return tuple(before)
+    first = rows[0]
+    whole = "revision" not in first or len(rows) >= most
+    if whole or not before or before[0]["window"] != first["window"]:
+        return tuple(rows)
+    keys = [*first][1 : [*first].index("rank")]  # what stands between the window and the rank
+    changed = {tuple(row[name] for name in keys) for row in rows}
+    same = [row for row in before if all(row[name] == first[name] for name in queries)]
+    same = [row for row in same if tuple(row[name] for name in keys) not in changed]
+    together = [*rows, *same]
+    ranked = [row for row in together if row["rank"] is not None]
+    return tuple(sorted(ranked, key=_best_first)) or tuple(together)
+
+
+def _best_first(row: Mapping[str, Any]) -> tuple[int, float]:
+    return row["rank"], -float(row["score"])
+
+
+class Reports:
+    """Reads the reports of a stream: the newest alone, unless there may be others to read.
+
+    Spark keeps the last reports of a stream, and hands over the last one, or all. Reports may be
+    large, and a stream may report that it had nothing to do.
+    """
+
+    def __init__(self) -> None:
+        self._newest: tuple[Any, ...] = ()
+
+    def read(self, query: Any, last: Batch | None) -> Sequence[Mapping[str, Any]]:
+        """What the stream has reported since the last call, in which ``last`` came."""
+        newest = query.lastProgress
+        if newest is None:
+            return []
+        name = (newest["runId"], newest["batchId"], newest["timestamp"])
+        if name == self._newest:
+            return []
+        self._newest = name
+        is_batch = "addBatch" in (newest["durationMs"] or {})
+        if is_batch and last is not None and newest["batchId"] == last.number + 1:
+            return [newest]
+        reports: Sequence[Mapping[str, Any]] = query.recentProgress
+        return reports
+
+
 @dataclass
 class Progress(Counts):
-    """Sums over the batches of a run, and what was last reported."""
+    """Sums over the batches of a run, and what was last reported.
+
+    ``missed`` counts batches of which no report was read: Spark keeps a few, and forgets older
+    ones. What they counted and answered is in none of the sums.
+    """
 
     batches: int = 0
+    missed: int = 0
     candidates: int | None = None
     last: Batch | None = None
     busy: Batch | None = None  # the last one that read any rows
     leaders: tuple[Mapping[str, Any], ...] = ()
+    query_columns: tuple[str, ...] = ()  # those of leaders that tell several queries apart
     on_batch: Callable[[Batch], None] | None = None  # is told of each batch, once
-    _numbers: set[int] = field(default_factory=set)
 
     def add(self, batch: Batch) -> bool:
         """Take in a batch; False if it was known."""
-        if batch.number in self._numbers:
-            return False
-        self._numbers.add(batch.number)
+        if self.last is not None:
+            if batch.number <= self.last.number:
+                return False
+            self.missed += batch.number - self.last.number - 1
         self.batches += 1
         for name in _COUNTS:
             setattr(self, name, getattr(self, name) + getattr(batch, name))
@@ -169,7 +238,9 @@ class Progress(Counts):
             self.extra[name] = self.extra.get(name, 0) + count
         self.last = batch
         self.busy = batch if batch.rows else self.busy
-        self.leaders = batch.leaders or self.leaders
+        self.leaders = newest_rankings(
+            self.leaders, batch.leaders, LEADERS.rows, self.query_columns
+        )
         if batch.candidates is not None:
             self.candidates = batch.candidates
         if self.on_batch is not None:

@@ -23,6 +23,7 @@ from skyband.spark.cluster.executors import Shortage, prepare
 from skyband.spark.cluster.masters import is_cluster
 from skyband.spark.derive import derived
 from skyband.spark.expressions import safe_score
+from skyband.spark.families import family_of
 from skyband.spark.java_process import GONE
 from skyband.spark.jobs import brokers, failures, sinks, sources
 from skyband.spark.jobs import checkpoint as manifests
@@ -32,6 +33,7 @@ from skyband.spark.jobs.progress import (
     RECORDS,
     Batch,
     Progress,
+    Reports,
     answers_of,
     leaders_of,
     read_counts,
@@ -127,6 +129,7 @@ class Run:
         self.job = job
         self._served = SERVED if reports_answers else None
         self._next_look = 0.0  # when Spark is asked for a report again
+        self._reports = Reports()
         self.notes: list[str] = list(job.notes)
         self.progress = Progress()
         self.drained = False
@@ -286,6 +289,7 @@ class Run:
         self._leaders = pipeline.answer(rows, self._plan, counts, source)
         if source is not None:
             self._files = pipeline.who_reads(rows, self._plan, source)
+        self.progress.query_columns = family_of(self.query).query_columns
 
     def go(self, stop: threading.Event, show: Callable[[], None]) -> None:
         """Run until the job ends or ``stop`` is set; call ``show`` again and again meanwhile."""
@@ -401,14 +405,14 @@ class Run:
         began = time.monotonic()
         if began < self._next_look and not ended:
             return
-        newest = query.lastProgress
+        missed = self.progress.missed
+        self.progress.collect(self._reports.read(query, self.progress.last))
         self._next_look = began + _PATIENT * (time.monotonic() - began)
-        if newest is None:
-            return
-        last = self.progress.last
-        if not ended and last is not None and newest["batchId"] == last.number:
-            return
-        self.progress.collect(query.recentProgress)
+        if self.progress.missed > missed:
+            LOG.warning(
+                "%d batches were over before they were looked at: their counts are missing",
+                self.progress.missed - missed,
+            )
 
     def _batch(self, stop: threading.Event, see: Callable[[], None]) -> None:
         """Write everything at once, in a thread of its own, so that it can be interrupted."""

@@ -34,6 +34,7 @@ from pyspark.sql.types import (
 from skyband.errors import SnapshotError
 from skyband.spark.axis import EVERYTHING, Axis, PaneGrid, WatermarkProgress
 from skyband.spark.state.batch import Piece, rows_of
+from skyband.spark.state.worker_memory import leave_out_imports
 
 if TYPE_CHECKING:
     from skyband.spark.state.candidates import Answer
@@ -253,7 +254,8 @@ class WindowProcessor(StatefulProcessor):
             self._handle.registerTimer(alarm)
 
     def close(self) -> None:
-        """Give nothing back: nothing was taken."""
+        """Spare the worker, which lives on, what Spark does between tasks."""
+        leave_out_imports()
 
 
 def check_version(version: int) -> None:
