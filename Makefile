@@ -60,7 +60,7 @@ test: setup lint kernels classes jars browser ## everything: lint, the suite com
 		tests/test_incomplete_paper.py tests/test_incomplete_sketch.py \
 		tests/test_incomplete_approximate.py tests/test_totals.py tests/test_totals_exact.py \
 		tests/test_totals_also.py tests/test_totals_order.py tests/test_rank_by.py \
-		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py
+		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py tests/test_group_best.py
 
 SPARK ?= 4.3.0
 OTHER := .venv-spark-$(SPARK)

@@ -137,9 +137,7 @@ QUERIES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def answered(
-    source: ParquetSource, scans: bool, **query: Any
-) -> tuple[list[str], dict[str, int]]:
+def answered(source: ParquetSource, scans: bool, **query: Any) -> tuple[list[str], dict[str, int]]:
     """The rows of a batch, and what was counted."""
     counts = Observation("counts")
     frame, options = derived(source.frame, TopKOptions(**query))

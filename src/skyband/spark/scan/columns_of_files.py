@@ -61,6 +61,12 @@ def names_in_file(schema: Any, names: list[str], path: str) -> dict[str, str]:
     return spelled
 
 
+def moments_without_zone(file: Any) -> set[str]:
+    """The columns of a file in the old layout of moments, INT96: Spark takes them for UTC."""
+    columns = [file.schema.column(i) for i in range(len(file.schema))]
+    return {column.path for column in columns if column.physical_type == "INT96"}
+
+
 def as_spark_reads(column: Any, type: str, name: str, path: str) -> Any:
     """A column in the Arrow type that the query expects."""
     wanted = arrow_type(type)

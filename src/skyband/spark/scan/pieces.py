@@ -23,6 +23,7 @@ from skyband.spark.scan.columns_of_files import (
     arrow_type,
     as_spark_reads,
     micros,
+    moments_without_zone,
     names_in_file,
 )
 from skyband.spark.scan.reduction import Bars, BestRows
@@ -314,6 +315,7 @@ class _Groups:
     def __init__(self, file: pq.ParquetFile, path: str, types: dict[str, str]) -> None:
         self._file, self._path, self._types = file, path, types
         self._spelled = names_in_file(file.schema_arrow, list(types), path)
+        self._int96 = moments_without_zone(file)
 
     def between(self, low: int, high: int) -> list[int]:
         """The row groups whose middle lies between two bytes: each is in one piece of its file."""
@@ -346,17 +348,21 @@ class _Groups:
             batch_size=_ROWS, row_groups=[group], columns=spelled, use_threads=False
         ):
             length = batch.num_rows
-            yield (
-                {
-                    name: as_spark_reads(
-                        batch.column(self._spelled[name]), self._types[name], name, self._path
-                    )
-                    if name in self._spelled
-                    else self._missing(name, length)
-                    for name in names
-                },
-                length,
-            )
+            columns = {
+                name: self._column(batch, name)
+                if name in self._spelled
+                else self._missing(name, length)
+                for name in names
+            }
+            yield columns, length
+
+    def _column(self, batch: Any, name: str) -> Any:
+        """A column of a batch, as Spark would read it."""
+        spelled = self._spelled[name]
+        column = batch.column(spelled)
+        if spelled in self._int96 and self._types[name] == "timestamp":
+            column = column.cast(arrow_type("timestamp"))
+        return as_spark_reads(column, self._types[name], name, self._path)
 
     def rows(self, group: int, names: Sequence[str], places: Ints) -> dict[str, Any]:
         """Columns of some rows of a row group, by their ascending places in it."""
