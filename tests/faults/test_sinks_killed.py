@@ -1,6 +1,6 @@
 """A driver killed with -9 before, inside and after its writes: nothing is lost, nothing doubled.
 
-``make faults`` kills at every point of every sink, five times each.
+``make faults`` kills at every point of every sink, five times each (``SKYBAND_KILLS`` beyond 1).
 """
 
 from __future__ import annotations
