@@ -44,8 +44,8 @@ browser: setup ## fetch what tests of the page need: Chromium, unless it is here
 check: setup lint kernels browser ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
-faults: setup kernels classes jars ## kill drivers at every point, damage checkpoints, lose workers
-	SKYBAND_KILLS=4 $(BIN)/python -m pytest -q tests/faults
+faults: setup kernels classes jars ## kill drivers five times at each sink, damage checkpoints, lose workers, send signals
+	SKYBAND_KILLS=5 $(BIN)/python -m pytest -q tests/faults tests/spark/test_signals.py
 
 test: setup lint kernels classes jars browser ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -27,6 +28,17 @@ def free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
+
+
+@contextmanager
+def postgres_folder() -> Iterator[Path]:
+    """An empty folder for a PostgreSQL server, which is none of pytest's.
+
+    The server of root runs as another user, who must reach its folder. Whenever another run of
+    pytest begins it closes its folders to others, and the next checkpoint of the server ends it.
+    """
+    with tempfile.TemporaryDirectory(prefix="skyband-postgres-") as name:
+        yield Path(name)
 
 
 @contextmanager

@@ -210,8 +210,8 @@ def _broker(server: str | None, home: Path) -> Iterator[str]:
     folder = home / "broker"
     folder.mkdir()
     broker = KafkaServer(folder)
-    broker.start()
     try:
+        broker.start()
         yield broker.address
     finally:
         broker.stop()

@@ -1,12 +1,13 @@
 """The whole driver, Java and all, killed with -9 again and again at chosen points of progress.
 
 Each kill meets both queries: the one whose progress is watched, and the other wherever it is.
-``make faults`` kills at every point (``SKYBAND_KILLS=4``).
+``make faults`` kills at every point, and at one of them again (``SKYBAND_KILLS=5``).
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import subprocess
@@ -43,10 +44,11 @@ MOST_SECONDS = 240  # for one run, far more than it takes
 
 def test_nothing_is_lost_or_answered_twice(spark: SparkSession, tmp_path: Path) -> None:
     trades = make_trades(seed=7, count=200)
-    write(tmp_path / "source", cut(trades, parts=6, seed=7))
+    write(tmp_path / "source", cut(trades, parts=5 + KILLS, seed=7))
     for name in QUERIES:
         names = sorted(QUERIES, key=lambda other: other != name)  # the one that is watched first
-        for point in random.Random(name).sample(list(POINTS), KILLS):
+        in_turn = random.Random(name).sample(list(POINTS), len(POINTS))
+        for point in itertools.islice(itertools.cycle(in_turn), KILLS):
             assert run_until(tmp_path, names, point), f"{name} ended too soon: {point}"
     assert not run_until(tmp_path, list(QUERIES), None)
     assert (tmp_path / "done").read_text() == "timed counted"

@@ -41,7 +41,7 @@ def test_each_sink_has_every_row_once(tmp_path: Path) -> None:
     trades = make_trades(seed=13, count=200)
     points = list(POINTS)[: 1 if KILLS == 1 else None]
     write(tmp_path / "source", cut(trades, parts=len(points) + 4, seed=13))
-    with servers.postgres(tmp_path / "postgres") as url:
+    with servers.postgres_folder() as folder, servers.postgres(folder) as url:
         job = {
             "source": {
                 "format": "parquet",

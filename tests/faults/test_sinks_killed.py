@@ -1,6 +1,6 @@
 """A driver killed with -9 before, inside and after its writes: nothing is lost, nothing doubled.
 
-``make faults`` kills at every point of every sink, five times each.
+``make faults`` kills at every point of every sink, five times each (``SKYBAND_KILLS`` beyond 1).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     redis = servers.RedisServer(tmp_path)
     redis.start()
     try:
-        with servers.postgres(tmp_path / "postgres") as url:
+        with servers.postgres_folder() as folder, servers.postgres(folder) as url:
             for batch, death in enumerate(deaths, start=1):
                 assert run(tmp_path, url, redis.url, *death, str(batch)) == -9, death
             assert run(tmp_path, url, redis.url) == 0

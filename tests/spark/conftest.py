@@ -11,9 +11,9 @@ from tests import servers
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def postgres() -> Iterator[str]:
     """The url of a PostgreSQL server that the tests of a module share."""
-    with servers.postgres(tmp_path_factory.mktemp("postgres")) as url:
+    with servers.postgres_folder() as folder, servers.postgres(folder) as url:
         yield url
 
 

@@ -274,6 +274,25 @@ def test_what_a_job_file_is_refused_for(
         load(write_job(tmp_path, KafkaServer(tmp_path), "t", source=source))
 
 
+def test_a_record_is_parsed_once(spark: SparkSession, tmp_path: Path) -> None:
+    """For its fields and for whether it is bad: parsing is most of the work."""
+    (tmp_path / "in.txt").write_text("\n".join(as_json(row).decode() for row in trades(3, 5)))
+    content = {
+        "source": {"format": "text", "path": "in.txt", "json": FIELDS},
+        "query": QUERY,
+        "sink": {"format": "parquet", "path": "out"},
+        "trigger": "batch",
+    }
+    file = tmp_path / "job.yaml"
+    file.write_text(yaml.safe_dump(content))
+    with Run(spark, load(file)) as run:
+        run.prepare()
+        plan = run.leaders._jdf.queryExecution().optimizedPlan().toString()
+    parsing = [line for line in plan.splitlines() if "from_json" in line]
+    assert len(parsing) == 1, plan
+    assert "Project [from_json" in parsing[0]
+
+
 def test_connectors_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"spark.jars": "x.jar", "spark.jars.packages": "x:y:1"}
     added = connectors.settings({"kafka": "auto", "avro": "a:b:1"}, given)

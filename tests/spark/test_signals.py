@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from tests import servers
 from tests.command_line import OF_FAMILIES, Runner, timed
 from tests.conftest import INTERPRETED_PLANS
-from tests.signalled import Signalled, command
+from tests.signalled import Signalled, command, until
 from tests.spark.test_cli_run import START, job, ranked, write_rows
 
 pytestmark = [
@@ -216,6 +216,29 @@ def test_spark_that_is_gone_is_told_in_a_line(
     if name == "run":
         assert line.endswith(f"skyband run {tmp_path / 'job.yaml'} resumes from the checkpoint")
         resumed(run, spark, tmp_path)
+
+
+OF_BENCHMARKS = ["the broker starts", "records are written", "records are ranked"]
+
+
+@pytest.mark.parametrize("moment", OF_BENCHMARKS if THOROUGH else OF_BENCHMARKS[:2])
+def test_a_signal_ends_a_benchmark_and_its_broker(tmp_path: Path, moment: str) -> None:
+    with command(tmp_path, "bench", "spark-kafka", "--quick", "--rows", 100_000) as running:
+
+        def has_broker() -> bool:
+            return any("kafka.Kafka" in line for line in running.others().values())
+
+        reached: dict[str, Any] = {
+            "the broker starts": has_broker,
+            "records are written": lambda: "writing 100,000 records" in running.err,
+            "records are ranked": running.ranks_on_spark,
+        }
+        running.wait_until(reached[moment], moment)
+        running.send(TERM, "process")
+        assert running.process.wait(180) == 143, running.err
+        until(lambda: not running.others(), "all processes end")
+    assert "Traceback" not in running.err
+    assert not list(running.temporary.glob("skyband-bench-*"))
 
 
 @pytest.fixture

@@ -405,17 +405,17 @@ def test_a_full_disk_of_postgres_leaves_no_half_batch(postgres: str) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
-def test_a_postgres_that_was_stopped_is_waited_for(tmp_path: Path) -> None:
+def test_a_postgres_that_was_stopped_is_waited_for() -> None:
     plain = layout()
-    with ExitStack() as stack:
-        url = stack.enter_context(servers.postgres(tmp_path / "postgres"))
+    with servers.postgres_folder() as folder, ExitStack() as stack:
+        url = stack.enter_context(servers.postgres(folder))
         board = postgres_board(url, "away", plain)
         table_of_rows = PostgresTable(url, "t_away", "q", plain)
         board.write(table(plain, [(0, "a", 1, 1.0, "x")]), "s", 0)
         stack.close()
 
         def start() -> None:
-            assert stack.enter_context(servers.postgres(tmp_path / "postgres")) == url
+            assert stack.enter_context(servers.postgres(folder)) == url
 
         batch = table(plain, [(1, "a", 1, 2.0, "y")])
         with OnWarning(start) as log:

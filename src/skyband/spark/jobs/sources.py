@@ -188,7 +188,11 @@ def _exists(place: Path) -> bool:
 
 
 def rows(spark: SparkSession, job: Job, counts: Observation | None = None) -> DataFrame:
-    """Read the source, as a stream or as a batch; ``counts`` observes the records of a batch."""
+    """Read the source, as a stream or as a batch; ``counts`` observes the records of a batch.
+
+    What is observed also keeps Spark from moving the filter below the parser: it would parse each
+    record once to drop the bad ones and once more for the fields.
+    """
     frame = _read(spark, job)
     if not job.source.has_records:
         return frame
