@@ -169,8 +169,9 @@ def test_files_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
         FROM range(300)
         """
     )
-    made.repartition(3).write.option("compression", "zstd").parquet(str(tmp_path / "rows"))
-    source = parquet(spark, tmp_path / "rows")
+    folder = tmp_path / "rows of Ä 100"
+    made.repartition(3).write.option("compression", "zstd").parquet(str(folder))
+    source = parquet(spark, folder)
     query = {"k": 4, "by": "n", **TIME}
     assert answered(source, True, **query) == answered(source, False, **query)
 
@@ -225,6 +226,20 @@ def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     for file in folder.glob("part-*"):
         file.unlink()
     assert parquet(spark, folder).why_not == "folders hold the column kind"
+
+
+def test_a_file_of_the_old_calendar(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    table = pa.Table.from_pylist([{**row, "day": -100_000} for row in rows(2, 30)], LAYOUT)
+    pq.write_table(table, folder / "new.parquet")
+    source = parquet(spark, folder)
+    query: dict[str, Any] = {"k": 3, "by": "price", **TIME, "keep": ["id", "day"]}
+    assert answered(source, True, **query) == answered(source, False, **query)
+    marks = {"org.apache.spark.version": "3.5.0", "org.apache.spark.legacyDateTime": ""}
+    pq.write_table(table.replace_schema_metadata(marks), folder / "new.parquet")
+    with pytest.raises(Exception, match=r"new.parquet holds day from before 1900"):
+        top_k(source, **query).collect()
 
 
 def test_what_cannot_be_read_exactly_is_refused(spark: SparkSession, tmp_path: Path) -> None:

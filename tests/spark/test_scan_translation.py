@@ -14,7 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.errors import DataError
-from skyband.spark.scan.arithmetic import Columns, NotScannedError
+from skyband.spark.scan import NotScannedError
+from skyband.spark.scan.arithmetic import Columns
 from skyband.spark.scan.translation import translated
 
 pytestmark = pytest.mark.spark

@@ -17,7 +17,6 @@ from skyband.spark.columns import ALL, POSITION, quoted, score_names
 from skyband.spark.derive import derived
 from skyband.spark.options import CommonOptions
 from skyband.spark.plan import Family, Plan
-from skyband.spark.scan import planning
 from skyband.spark.scan.source import ParquetSource
 from skyband.spark.sessions import SETTINGS
 from skyband.spark.state import batch
@@ -48,7 +47,7 @@ def answer(
     if df.isStreaming:
         check_store(df)
     projected = plan.project(project(df, plan))
-    scanned = None if source is None else planning.scanned(source, projected.schema, plan)
+    scanned = None if source is None else _scanned(source, projected, plan)
     if scanned is None:
         rows = quarantine.admitted(projected, plan, counts)
     else:
@@ -65,7 +64,16 @@ def answer(
 
 def who_reads(df: DataFrame, plan: Plan, source: ParquetSource) -> str:
     """Who reads the files of a query, and why, in words."""
-    return planning.words(source, plan.project(project(df, plan)).schema, plan)
+    from skyband.spark.scan.planning import words
+
+    return words(source, plan.project(project(df, plan)).schema, plan)
+
+
+def _scanned(source: ParquetSource, projected: DataFrame, plan: Plan) -> DataFrame | None:
+    """The rows that tasks hand on which read the files; None if Spark reads them."""
+    from skyband.spark.scan.planning import scanned  # only files need what it imports
+
+    return scanned(source, projected.schema, plan)
 
 
 def check_store(df: DataFrame) -> None:

@@ -57,7 +57,7 @@ from skyband.spark.columns import (
     transport_types,
 )
 from skyband.spark.options import CommonOptions, Derivation, duration
-from skyband.spark.scan.arithmetic import NotScannedError
+from skyband.spark.scan import NotScannedError
 from skyband.spark.scores import Score, names_score, warn
 from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks, with_open_panes
 from skyband.windows import CountWindow, TimeWindow, Window

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
@@ -40,8 +40,7 @@ from skyband.spark.panes import (
     watermarked,
 )
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
-from skyband.spark.scan.arithmetic import NotScannedError
-from skyband.spark.scan.reduction import BestRows, Ranking
+from skyband.spark.scan import NotScannedError
 from skyband.spark.scores import exact_score
 from skyband.spark.state.candidates import CandidateSpec
 from skyband.spark.state.processor import StateSpec
@@ -58,6 +57,9 @@ _DOMINATORS = {
     "dense_rank": "rows of {:,} different scores score more than",
 }
 """What makes a row lose for good, by how ranks count."""
+
+if TYPE_CHECKING:
+    from skyband.spark.scan.reduction import BestRows
 
 ALGORITHM = "mintopk"
 """What ``auto`` means here: its state, which each batch reads and writes, is the smallest."""
@@ -109,6 +111,8 @@ class TopKPlan(WindowPlan):
 
     def scan_reduction(self) -> BestRows:
         """The best rows of each pane."""
+        from skyband.spark.scan.reduction import BestRows, Ranking
+
         grid = self.grid
         return BestRows(
             (Ranking(self.query.k, self.rank_by),),

@@ -29,10 +29,6 @@ Columns = Mapping[str, Any]
 """Arrow arrays by the names of columns."""
 
 
-class NotScannedError(Exception):
-    """Says why rows, or an expression over them, are Spark's to read."""
-
-
 class Node(ABC):
     """An expression: its value for each row is NULL where Spark's is."""
 

@@ -6,6 +6,7 @@ may know more ways.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ ARROW: dict[str, pa.DataType] = {
 """Types of columns that tasks read, as Spark calls them."""
 
 GREGORIAN = -2_208_988_800_000_000
-"""1900 in microseconds: calendars and clocks of files may differ before."""
+"""1900 in microseconds: calendars and clocks differ before."""
 
 
 def readable(type: str) -> bool:
@@ -82,8 +83,6 @@ def as_spark_reads(column: Any, type: str, name: str, path: str) -> Any:
                 "let Spark read the files: scan: false in a job, or a DataFrame of spark.read",
             )
         column = column.cast(wanted)
-    if type in ("timestamp", "timestamp_ntz", "date"):
-        _refuse_old(column, name, path)
     return column
 
 
@@ -106,9 +105,15 @@ def _large(type: Any) -> Any:
     return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(type)
 
 
-def _refuse_old(column: Any, name: str, path: str) -> None:
-    """Refuse moments before 1900, which Spark may shift to another calendar."""
-    if not len(column):
+def has_other_calendar(metadata: Mapping[bytes, bytes]) -> bool:
+    """Whether a file was written with the old calendar, by what Spark notes in its metadata."""
+    version = metadata.get(b"org.apache.spark.version", b"3").decode()
+    return version.startswith(("1.", "2.")) or any(b"legacy" in key for key in metadata)
+
+
+def refuse_old(column: Any, name: str, path: str) -> None:
+    """Refuse moments before 1900 in a file of the old calendar, which Spark would shift."""
+    if not len(column) or not (pa.types.is_date(column.type) or pa.types.is_timestamp(column.type)):
         return
     lowest = pc.min(column).cast(pa.int32() if pa.types.is_date(column.type) else pa.int64())
     limit = GREGORIAN // 86_400_000_000 if pa.types.is_date(column.type) else GREGORIAN

@@ -22,17 +22,16 @@ from skyband.spark.scan.arithmetic import Node
 from skyband.spark.scan.columns_of_files import (
     arrow_type,
     as_spark_reads,
+    has_other_calendar,
     micros,
     moments_without_zone,
     names_in_file,
+    refuse_old,
 )
 from skyband.spark.scan.reduction import Bars, BestRows
 
 COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows of a piece."""
-
-PIECE = 128 << 20
-"""Bytes of a file that a task reads at a time."""
 
 _ROWS = 1 << 20  # rows that are held at a time
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
@@ -316,6 +315,7 @@ class _Groups:
         self._file, self._path, self._types = file, path, types
         self._spelled = names_in_file(file.schema_arrow, list(types), path)
         self._int96 = moments_without_zone(file)
+        self._shifted = has_other_calendar(file.metadata.metadata or {})
 
     def between(self, low: int, high: int) -> list[int]:
         """The row groups whose middle lies between two bytes: each is in one piece of its file."""
@@ -362,7 +362,10 @@ class _Groups:
         column = batch.column(spelled)
         if spelled in self._int96 and self._types[name] == "timestamp":
             column = column.cast(arrow_type("timestamp"))
-        return as_spark_reads(column, self._types[name], name, self._path)
+        column = as_spark_reads(column, self._types[name], name, self._path)
+        if self._shifted:
+            refuse_old(column, name, self._path)
+        return column
 
     def rows(self, group: int, names: Sequence[str], places: Ints) -> dict[str, Any]:
         """Columns of some rows of a row group, by their ascending places in it."""

@@ -14,7 +14,8 @@ from pyspark.sql.types import LongType, StructField, StructType
 from skyband.spark.axis import Axis
 from skyband.spark.columns import ALL, COUNTS, POSITION, TransportColumn, score_names
 from skyband.spark.plan import Plan
-from skyband.spark.scan.arithmetic import Node, NotScannedError
+from skyband.spark.scan import NotScannedError
+from skyband.spark.scan.arithmetic import Node
 from skyband.spark.scan.columns_of_files import readable
 from skyband.spark.scan.pieces import COUNTED, Scan, ScanAxis, ScanColumn, ScanScore
 from skyband.spark.scan.source import ParquetSource

@@ -12,7 +12,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skyband.errors import QueryError
-from skyband.spark.scan.pieces import PIECE
+
+PIECE = 128 << 20
+"""Bytes of a file that a task reads at a time."""
 
 _FILES = "path string, modificationTime timestamp, length bigint, content binary"
 _SHARED_OPTIONS = (
@@ -32,6 +34,15 @@ _SHARED_OPTIONS = (
 """Options of Spark's sources of files, whatever files hold."""
 _SCHEMES = ("file", "gs", "hdfs", "s3")
 """File systems that both Spark and Arrow know by these names."""
+_CONFIGURED = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+}
+"""How Spark must be configured to read as tasks do."""
 _PER_PARTITION = 2  # tasks that read, for each shuffle partition
 
 
@@ -56,9 +67,10 @@ class ParquetSource:
         for name in self.options:
             if name.lower() not in _SHARED_OPTIONS and name.lower() != "mergeschema":
                 return f"the option {name} is for Spark's own reader"
-        ansi = self.frame.sparkSession.conf.get("spark.sql.ansi.enabled")
-        if ansi != "true":
-            return "spark.sql.ansi.enabled is false"
+        for name, expected in _CONFIGURED.items():
+            value = self.frame.sparkSession.conf.get(name)
+            if value is not None and value.upper() != expected.upper():
+                return f"{name} is {value}"
         extra = set(self._files().columns) - {"path", "modificationTime", "length", "content"}
         if extra:
             return f"folders hold the column {min(extra)}"

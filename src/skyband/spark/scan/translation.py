@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType
 from sqlglot import exp
 
 from skyband.spark.columns import column_names
+from skyband.spark.scan import NotScannedError
 from skyband.spark.scan.arithmetic import (
     NUMBERS,
     WHOLE,
@@ -28,7 +29,6 @@ from skyband.spark.scan.arithmetic import (
     Negation,
     Negative,
     Node,
-    NotScannedError,
     NullTest,
     NumberCast,
     OneOf,
