@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from skyband import (
     DominatingMonitor,
@@ -30,6 +31,7 @@ from skyband import (
 from skyband.dominating.panes import PaneCounts
 from skyband.kernels.jit import cache_folder
 from skyband.spark.axis import PaneLifetimes
+from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.topk import ALGORITHMS
 from skyband.workload import ALGORITHMS as STRUCTURES
 
@@ -62,6 +64,12 @@ def compile_one(task: tuple[str, str]) -> str:
         for order in (times, rng.permutation(times)):
             monitor = Monitor(TopK(3, last(time=50_000)), "mintopk")
             monitor.push(scores, times=order, watermark=100_000)
+    elif name == "files":
+        rows = BestRows((Ranking(3),), 0, 100, 0, 1)
+        times = np.arange(1_000)
+        for scores in (rng.random(1_000), times):
+            for keys in ((), (pa.array(times % 5),)):
+                rows.places([pa.array(scores)], times, keys, {})
     else:
         counts = PaneCounts(3, 2, PaneLifetimes(4, 1))
         for pane in range(6):
@@ -93,7 +101,7 @@ def main() -> None:
         [("topk", name) for name in ALGORITHMS],
         [("incomplete", name) for name in ("likely", "eaa", "approximate", "sla")],
         [("workload", name) for name in STRUCTURES],
-        [("panes", "counts"), ("panes", "best"), ("totals", "sum")],
+        [("panes", "counts"), ("panes", "best"), ("panes", "files"), ("totals", "sum")],
     ]
     if stamp().exists():
         return

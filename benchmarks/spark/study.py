@@ -104,7 +104,8 @@ class Sliding:
                 rows,
                 "floor: Spark's tumbling max per pane. native: its max_by over sliding windows, on "
                 "fewer rows over the same time; there its answers, Skyband's and the oracle's "
-                "agreed in every line. skyband-scan: tasks read the files. State as Spark reports it, with RocksDB's own buffers.",
+                "agreed in every line. skyband-scan: tasks read the files. State as Spark reports "
+                "it, with RocksDB's own buffers.",
             )
         )  # fmt: skip
         console.print(

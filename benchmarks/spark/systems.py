@@ -1,4 +1,4 @@
-"""The systems: Spark's tumbling max, its sliding max_by, and Skyband, which may read files itself."""
+"""The systems: Spark's tumbling max, its sliding max_by, and Skyband, also reading files itself."""
 
 from __future__ import annotations
 
