@@ -314,7 +314,11 @@ def refusals(context: Any, spark: SparkSession, home: Path) -> dict[str, str]:
         **{name: (path, {}, []) for name, path in pythons.items() if name != "bare"},
         "cache": (python, {"NUMBA_CACHE_DIR": "/dev/null/cache"}, []),
         "places": (python, {}, ["/proc/self/cwd/checkpoint"]),  # each process has its own
-        "sent": (pythons["bare"], {"PYTHONPATH": "", "XDG_CACHE_HOME": "/dev/null/cache"}, []),
+        "sent": (
+            pythons["bare"],
+            {"PYTHONPATH": "", "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": "/dev/null/cache"},
+            [],
+        ),
     }
     messages = {}
     for name, (path, variables, writes) in cases.items():

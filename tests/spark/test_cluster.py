@@ -165,6 +165,7 @@ def test_a_job_from_kafka_brings_skyband_along(
     options |= {"maxOffsetsPerTrigger": 100}
     own = {
         "spark.pyspark.python": pythons["bare"],
+        "spark.executorEnv.NUMBA_CACHE_DIR": "",  # which tests have, comes before
         "spark.executorEnv.XDG_CACHE_HOME": str(tmp_path / "caches"),
     }
     file = kafka_trades.write_job(

@@ -147,14 +147,7 @@ class Arithmetic(Node):
         try:
             return _CHECKED[self.operator](left, right)
         except pa.ArrowInvalid:
-            raise DataError(
-                f"{self.sql} overflows {self.type}",
-                f"values whose result is a {self.type}",
-                f"write it with CAST(... AS DOUBLE), or try_{_NAMES[self.operator]}",
-            ) from None
-
-
-_NAMES = {"+": "add", "-": "subtract", "*": "multiply"}
+            raise too_large(self) from None
 
 
 @dataclass(frozen=True)
@@ -187,8 +180,8 @@ class Quotient(Node):
         by_zero = pc.and_(pc.equal(right, 0.0), pc.is_valid(left))
         if any_true(by_zero):
             raise DataError(
-                f"{self.sql} divides by zero",
-                "numbers other than 0 to divide by",
+                f"the score divides by zero: {self.sql}",
+                "a score for every row",
                 f"write try_divide({self.left.sql}, {self.right.sql})",
             )
         return pc.divide(left, right)
@@ -222,7 +215,7 @@ class Negative(Node):
         try:
             return pc.negate_checked(value)
         except pa.ArrowInvalid:
-            raise DataError(f"{self.sql} overflows {self.type}", "larger values") from None
+            raise too_large(self) from None
 
 
 @dataclass(frozen=True)
@@ -276,8 +269,8 @@ class NumberCast(Node):
     def _refuse(self, outside: Any) -> None:
         if any_true(outside):
             raise DataError(
-                f"{self.sql} overflows",
-                f"numbers that {self.type} can hold",
+                f"the score casts a value that does not fit: {self.sql}",
+                "a score for every row",
                 f"write try_cast({self.operand.sql} AS {self.type.upper()})",
             )
 
@@ -450,6 +443,15 @@ class OneOf(Node):
             for option in self.options
         ]
         return reduce(pc.or_kleene, tests)
+
+
+def too_large(node: Node) -> DataError:
+    """The error of a whole number that its type cannot hold, in the words of jobs."""
+    return DataError(
+        f"the score is too large for its type, {node.type}: {node.sql}",
+        "a score for every row",
+        "compute with doubles: cast a column to double first",
+    )
 
 
 def in_turn(first: Node, second: Node, columns: Columns) -> tuple[Any, Any]:
