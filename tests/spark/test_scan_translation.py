@@ -140,7 +140,7 @@ LEFT_TO_SPARK = [
     "a * 1.5", "a % 2", "abs(d)", "s like 'x%'", "a < 2.5", "d <=> 1", "5L + a", "a + 1 > 2 and t",
     "try_cast(d as int)", "try_add(a, 1)", "upper(s)", "case when t then a end", "rand()", "s = 1",
     "s = 'it''s'", "coalesce(a, 1)", "a in (1, 2.5)", "cast(s as double)", "a = s", "b + 1.5",
-    "current_timestamp() is null", "a.b", "(select max(1))", "1 +", "",
+    "current_timestamp() is null", "a.b", "(select max(1))", "1 +", "", "0.5",
 ]  # fmt: skip
 
 

@@ -57,6 +57,8 @@ def translated(df: DataFrame, text: str) -> Node:
     except sqlglot.errors.SqlglotError:
         raise NotScannedError(f"{text} is not understood") from None
     node = _Translation(df).node(tree)
+    if _is_decimal_constant(node):
+        raise NotScannedError(f"{text} is a decimal")
     _require_same(df, text, node)
     return node
 
