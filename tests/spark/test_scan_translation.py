@@ -13,7 +13,6 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from skyband.errors import DataError
 from skyband.spark.scan import NotScannedError
 from skyband.spark.scan.arithmetic import Columns
 from skyband.spark.scan.translation import translated
@@ -100,7 +99,7 @@ def ours(df: DataFrame, columns: Columns, text: str) -> list[Any] | None:
     node = translated(df, text)
     try:
         value = node.evaluate(columns)
-    except DataError:
+    except ArithmeticError:
         return None
     if isinstance(value, pa.Scalar):
         return [value.as_py()] * len(VALUES["a"][1])

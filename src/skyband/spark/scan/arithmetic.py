@@ -2,7 +2,7 @@
 
 A :class:`Node` knows its type, as Spark calls it, and says itself in SQL with all parentheses, so
 that Spark can be asked whether it reads the same expression. What Spark refuses (an overflow, a
-division by zero) is refused here, too. Workers import this module: it knows neither Spark nor SQL
+division by zero) is refused here, too, under Spark's names: jobs know what to say of these. Workers import this module: it knows neither Spark nor SQL
 texts.
 """
 
@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from skyband.errors import DataError
 
 WHOLE = {"tinyint": pa.int8(), "smallint": pa.int16(), "int": pa.int32(), "bigint": pa.int64()}
 """Whole numbers, the narrowest first."""
@@ -179,11 +177,7 @@ class Quotient(Node):
         left, right = widened(left, "double"), widened(right, "double")
         by_zero = pc.and_(pc.equal(right, 0.0), pc.is_valid(left))
         if any_true(by_zero):
-            raise DataError(
-                f"the score divides by zero: {self.sql}",
-                "a score for every row",
-                f"write try_divide({self.left.sql}, {self.right.sql})",
-            )
+            raise ArithmeticError(f"[DIVIDE_BY_ZERO] {self.sql} divides by zero")
         return pc.divide(left, right)
 
 
@@ -268,11 +262,7 @@ class NumberCast(Node):
 
     def _refuse(self, outside: Any) -> None:
         if any_true(outside):
-            raise DataError(
-                f"the score casts a value that does not fit: {self.sql}",
-                "a score for every row",
-                f"write try_cast({self.operand.sql} AS {self.type.upper()})",
-            )
+            raise ArithmeticError(f"[CAST_OVERFLOW] {self.sql} does not fit")
 
 
 _COMPARED = {
@@ -445,13 +435,9 @@ class OneOf(Node):
         return reduce(pc.or_kleene, tests)
 
 
-def too_large(node: Node) -> DataError:
-    """The error of a whole number that its type cannot hold, in the words of jobs."""
-    return DataError(
-        f"the score is too large for its type, {node.type}: {node.sql}",
-        "a score for every row",
-        "compute with doubles: cast a column to double first",
-    )
+def too_large(node: Node) -> ArithmeticError:
+    """The error of a whole number that its type cannot hold."""
+    return ArithmeticError(f"[ARITHMETIC_OVERFLOW] {node.sql} is too large for {node.type}")
 
 
 def in_turn(first: Node, second: Node, columns: Columns) -> tuple[Any, Any]:

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skyband.errors import DataError
 from skyband.order import Bools, Ints
 from skyband.spark.scan.arithmetic import Node
 from skyband.spark.scan.columns_of_files import (
@@ -403,9 +402,7 @@ def opened(path: str) -> pq.ParquetFile:
             file.close()
             file = pq.ParquetFile(source, buffer_size=_BUFFER, **options)
         return file
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(
-            f"{path} cannot be read: {error}",
-            "a Parquet file",
-            "remove it, or let Spark read the files",
-        ) from None
+    except FileNotFoundError:
+        raise OSError(f"[FILE_NOT_EXIST] {path}") from None
+    except (pa.ArrowInvalid, OSError) as error:  # under Spark's name: jobs know what to say of it
+        raise OSError(f"[FAILED_READ_FILE] {path} cannot be read: {error}") from None
