@@ -2,8 +2,8 @@
 
 A :class:`Node` knows its type, as Spark calls it, and says itself in SQL with all parentheses, so
 that Spark can be asked whether it reads the same expression. What Spark refuses (an overflow, a
-division by zero) is refused here, too, under Spark's names: jobs know what to say of these. Workers import this module: it knows neither Spark nor SQL
-texts.
+division by zero) is refused here, too, under Spark's names: jobs know what to say of these. Workers
+import this module: it knows neither Spark nor SQL texts.
 """
 
 from __future__ import annotations
