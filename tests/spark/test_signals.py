@@ -160,7 +160,7 @@ def reach(running: Signalled, case: Case, rows: Path) -> None:
         "idle": (home / "checkpoint" / "commits" / "0").exists,
     }
     if case.command == "demo":  # it reads millions of rows before Python has anything to do
-        moments["in a batch"] = (home / "skyband-demo/checkpoints/market/offsets/0").exists
+        moments["in a batch"] = (home / "skyband-demo/checkpoint/offsets/0").exists
     if case.command == "demo locally":
         moments["in a batch"] = lambda: running.out
     if case.command == "top locally" and case.moment == "idle":
