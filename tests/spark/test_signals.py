@@ -23,6 +23,7 @@ from tests import servers
 from tests.command_line import OF_FAMILIES, Runner, timed
 from tests.conftest import INTERPRETED_PLANS
 from tests.signalled import Signalled, command, until
+from tests.spark.scripts import EXAMPLES
 from tests.spark.test_cli_run import START, job, ranked, write_rows
 
 pytestmark = [
@@ -196,6 +197,16 @@ def test_a_second_signal_ends_a_run_at_once(
         running.send(TERM, target)
         running.ended(130)
     resumed(run, spark, tmp_path)
+
+
+@pytest.mark.parametrize("number", list(CODES) if THOROUGH else [TERM])
+def test_a_signal_ends_the_example_without_a_checkpoint(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with command(tmp_path, "run", EXAMPLES / "jobs" / "live.yaml") as running:
+        running.wait_until(running.ranks_on_spark, "in a batch")
+        running.send(number, "group")  # as timeout does
+        running.ended(CODES[number])
 
 
 KILLED = ["run", "demo", "top on Spark"] if THOROUGH else ["run", "top on Spark"]

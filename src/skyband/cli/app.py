@@ -443,7 +443,7 @@ def bench(
     ],
     as_json: Annotated[bool, flag("--json", "One array of flat records.")] = False,
     quick: Annotated[bool, flag("--quick", "Small sizes, a few minutes at most.")] = False,
-    rows: Annotated[int | None, flag("--rows", "Rows of the stream (spark only).")] = None,
+    rows: Annotated[int | None, flag("--rows", "Rows of the stream (spark, peers).")] = None,
     server: Annotated[
         str | None, flag("--server", "A broker, host:port (spark-kafka only).")
     ] = None,

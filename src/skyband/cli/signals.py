@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 CODES = {number: 128 + number for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
 """The exit codes of commands that a signal has ended."""
 
+_AGAIN = 0.02  # seconds until a signal is sent again
 _received: list[int] = []  # by the command that runs
 
 
@@ -48,11 +51,47 @@ def raised() -> Iterator[None]:
 
     def end(number: int, frame: FrameType | None) -> None:
         _received.append(number)
-        raise Terminated
+        _terminate()
 
     _received.clear()
-    with _handled(end):
+    with _handled(end), _raised_again():
         yield
+
+
+def _terminate() -> NoReturn:
+    """Raise :class:`Terminated`; what it cuts short leaves files open, of which nobody is told."""
+    warnings.simplefilter("ignore", ResourceWarning)
+    raise Terminated
+
+
+@contextmanager
+def _raised_again() -> Iterator[None]:
+    """Send a signal again whose exception Python has dropped.
+
+    Nothing leaves a callback of a weak reference or a ``__del__``; Py4J's run at any time.
+    """
+    before = sys.unraisablehook
+    timers: list[threading.Timer] = []
+
+    def hook(dropped: Any) -> None:
+        if not issubclass(dropped.exc_type, Terminated):
+            before(dropped)
+            return
+        # from a thread, a moment later: here the signal would be raised inside this function. It
+        # is a real one, which ends whatever the main thread waits for
+        main = threading.main_thread().ident
+        again = threading.Timer(_AGAIN, signal.pthread_kill, (main, _received[-1]))
+        again.daemon = True
+        timers.append(again)
+        again.start()
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
+        for again in timers:
+            again.cancel()
 
 
 class Stop:
@@ -75,7 +114,7 @@ class Stop:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         _received.append(number)
         if self.requested.is_set():
-            raise Terminated
+            _terminate()
         self.code = CODES[signal.Signals(number)]
         self.requested.set()
 
