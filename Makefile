@@ -8,14 +8,14 @@ STAMP := $(VENV)/.installed
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo check test test-spark faults kernels classes jars browser lint bench docs pictures clean
+.PHONY: help setup demo check test test-spark faults kernels classes jars browser flink lint bench docs pictures clean
 
 help: ## show what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,plot,docs,real,kafka,delta,postgres,redis]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev,plot,docs,real,kafka,delta,postgres,redis,peers]"
 	@touch $(STAMP)
 
 setup: $(STAMP) ## create .venv with everything
@@ -41,6 +41,16 @@ jars: setup ## fetch the jars that tests need: a broker of Kafka, and connectors
 browser: setup ## fetch what tests of the page need: Chromium, unless it is here, and axe-core
 	$(BIN)/python -m tests.page.browser
 
+FLINK := .venv-flink
+
+$(FLINK)/.installed: benchmarks/peers/flink-requirements.txt
+	$(PYTHON) -m venv $(FLINK)
+	$(FLINK)/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/flink-requirements.txt
+	@touch $@
+
+flink: setup $(FLINK)/.installed ## fetch Flink into .venv-flink, for skyband bench peers
+	$(BIN)/python -m benchmarks.peers.flink
+
 check: setup lint kernels browser ## for everyday work: lint, and all tests that need no Spark
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
@@ -49,7 +59,7 @@ faults: setup kernels classes jars ## kill drivers five times at each sink, dama
 
 test: setup lint kernels classes jars browser ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled" \
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not cli and not compiled and not spark" \
 		--cov=src/skyband/kernels --cov=src/skyband/topk --cov=src/skyband/workload \
 		--cov=src/skyband/dominating --cov=src/skyband/incomplete --cov=src/skyband/totals \
 		--cov-report=term:skip-covered --cov-fail-under=95 \
@@ -60,7 +70,8 @@ test: setup lint kernels classes jars browser ## everything: lint, the suite com
 		tests/test_incomplete_paper.py tests/test_incomplete_sketch.py \
 		tests/test_incomplete_approximate.py tests/test_totals.py tests/test_totals_exact.py \
 		tests/test_totals_also.py tests/test_totals_order.py tests/test_rank_by.py \
-		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py tests/test_group_best.py
+		tests/test_dominating_ranks.py tests/test_incomplete_ranks.py tests/test_group_best.py \
+		tests/spark/test_packed.py
 
 SPARK ?= 4.3.0
 OTHER := .venv-spark-$(SPARK)
@@ -94,4 +105,4 @@ pictures: setup browser ## take the pictures of page and terminal anew, into doc
 	$(BIN)/python -m tests.page.pictures
 
 clean: ## remove what was made
-	rm -rf $(VENV) .venv-spark-* build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage
+	rm -rf $(VENV) .venv-spark-* $(FLINK) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage

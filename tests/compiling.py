@@ -30,6 +30,7 @@ from skyband import (
 )
 from skyband.dominating.panes import PaneCounts
 from skyband.kernels.jit import cache_folder
+from skyband.kernels.pane_candidates import Panes, Query, answer_panes, rows_of, run_of
 from skyband.spark.axis import PaneLifetimes
 from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.topk import ALGORITHMS
@@ -70,6 +71,13 @@ def compile_one(task: tuple[str, str]) -> str:
         for scores in (rng.random(1_000), times):
             for keys in ((), (pa.array(times % 5),)):
                 rows.places([pa.array(scores)], times, keys, {})
+    elif name == "candidates":
+        for numbers in (np.float64, np.int64):
+            panes = np.arange(3)
+            run = run_of(rows_of(8, numbers), 0, 0, 3, 2)
+            rows = np.arange(3).astype(numbers)
+            query = Query(2, 0, False)
+            answer_panes(run, Panes(2 * panes, panes, panes + 1, panes, rows, 0), query, 2)
     else:
         counts = PaneCounts(3, 2, PaneLifetimes(4, 1))
         for pane in range(6):
@@ -101,7 +109,13 @@ def main() -> None:
         [("topk", name) for name in ALGORITHMS],
         [("incomplete", name) for name in ("likely", "eaa", "approximate", "sla")],
         [("workload", name) for name in STRUCTURES],
-        [("panes", "counts"), ("panes", "best"), ("panes", "files"), ("totals", "sum")],
+        [
+            ("panes", "counts"),
+            ("panes", "best"),
+            ("panes", "files"),
+            ("panes", "candidates"),
+            ("totals", "sum"),
+        ],
     ]
     if stamp().exists():
         return

@@ -78,7 +78,7 @@ def board(kafka: KafkaServer, topic: str) -> list[tuple[Any, ...]]:
         row = json.loads(message.value())
         headers = {name: value.decode() for name, value in message.headers()}
         end = datetime.fromisoformat(row["window"]["end"])
-        assert datetime.fromisoformat(headers["end"]).replace(tzinfo=UTC) == end
+        assert {name: headers[name] for name in ("start", "end")} == row["window"]
         key = json.loads(message.key())
         assert (key["rank"], key.get("sector")) == (row["rank"], row.get("sector"))
         micros = (end - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

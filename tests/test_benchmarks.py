@@ -8,6 +8,8 @@ from dataclasses import replace
 
 import benchmarks
 import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from benchmarks.grid import Grid
 from benchmarks.measure import Point, best_of, measure, np_max, part, resident, window_bytes
@@ -23,7 +25,8 @@ from benchmarks.papers.mtops.goals import Goals
 from benchmarks.papers.mtops.workloads import ALL_ARBITRARY, ARBITRARY_K, Parameters, workload
 from benchmarks.papers.sap import sweep, table2, table6
 from benchmarks.scan import Scan, Workload, goals
-from benchmarks.spark import page
+from benchmarks.spark import incomplete, page, shapes, stream
+from benchmarks.spark.study import Sliding
 from benchmarks.start import Start
 from benchmarks.study import perform
 from benchmarks.updates import Updates
@@ -33,6 +36,7 @@ from skyband import QueryError, WorkloadMonitor
 from skyband.serve.address import Address
 from skyband.serve.feed import Feed, ServedQuery
 from skyband.serve.server import PageServer
+from tests.oracle_incomplete import time_incomplete
 
 FEW = ("mintopk", "sap")
 
@@ -558,11 +562,95 @@ def test_what_readers_cost_is_shown(tmp_path):
     records = [
         {"turn": 0, "readers": readers, "batches": 1, "seconds": seconds, "looked": 2.0,
          "server_cpu": readers / 5_000, "connected": readers, "readers_cpu_share": readers / 1e4,
-         "bytes": 10, "lost": 0}
+         "bytes": 10, "lost": 0, "stop_seconds": 0.25}
         for readers, seconds in ((0, 1.0), (0, 1.2), (0, 1.4), (500, 1.2), (500, 1.26), (500, 2.0))
     ]  # fmt: skip
     console = Console(record=True, width=140, file=io.StringIO())
     bench.show(records, console)
     text = console.export_text()
     assert re.search(r"500 . +3 . +1\.26 . +1\.05 . +2 . +5 . +5 . +0", text), text
+    assert "500 of them follow stops in 0.25 s" in " ".join(text.split())
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
+
+
+# ---------------------------------------------------------------- on Spark
+
+
+def test_the_oracle_of_keys_is_that_of_windows(tmp_path):
+    folder = stream.write(tmp_path / "trades", 3_000, 3_000, 2, 3)
+    until = stream.START + 400 * stream.SLIDE * 1_000_000
+    whole = stream.ranked(folder, 6, 4, until, by_sector=False)
+    expected = stream.windows(folder, 6 * stream.SLIDE, 4, until)
+    scores = {end: [] for end in expected}
+    for end, score in zip(whole["end"].to_pylist(), whole["score"].to_pylist(), strict=True):
+        scores[end].append(score)
+    assert scores == expected
+    by_key = stream.ranked(folder, 6, 4, until, by_sector=True)
+    best = {
+        end: max(by_key.filter(pc.equal(by_key["end"], end))["score"].to_pylist())
+        for end in list(expected)[::50]
+    }
+    assert best == {end: expected[end][0] for end in best}
+    assert set(by_key["sector"].to_pylist()) == {"sector 00", "sector 01", "sector 02"}
+    assert max(by_key["rank"].to_pylist()) == 4
+
+
+def test_keys_and_columns_stand_beside_their_floor(tmp_path):
+    bench = Sliding.sized(quick=True)
+    assert Sliding.sized(quick=False).shapes == shapes.SHAPES
+    assert [shape.slides(360_000) for shape in shapes.SHAPES] == [720, 720, 18, 720, 720]
+    same = {"rows": 1_000, "state_bytes": 10}
+    records = [
+        {"part": "windows", "system": system, "window_over_slide": ratio, "k": 100, "keys": 0,
+         "columns": "id and time", "seconds": 1.0, "rows_per_s": 1_000.0, **same}
+        for ratio in bench.ratios
+        for system in ("floor", "skyband", "skyband-scan", "native")
+    ] + [
+        {"part": shape.part, "system": system, "window_over_slide": 60, "k": shape.k,
+         "keys": shape.keys, "columns": shape.columns, "seconds": seconds,
+         "rows_per_s": 1_000 / seconds, **same}
+        for shape in bench.shapes
+        for system, seconds in (("floor", 1.0), ("skyband", 3.0), ("skyband-scan", 2.0))
+    ]  # fmt: skip
+    console = Console(record=True, width=160, file=io.StringIO())
+    bench.show(records, console)
+    text = console.export_text()
+    assert re.search(r"500 . +10 . two numbers . skyband +. +1,000 . +3 . +333 . +3 ", text), text
+    assert re.search(r"none . +100 . five mixed +. floor", text), text
+    assert re.search(r"500 keys: skyband, time / floor's +. at most 2\.5 +. +3 . NO", text), text
+    assert re.search(r"skyband-scan, time / floor's +. at most 2\.5 +. +2 . yes", text), text
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
+
+
+def test_the_oracle_of_incomplete_streams_is_that_of_the_tests(tmp_path):
+    folder = incomplete.write(tmp_path / "cars", 600, 600, 2, 40)
+    table = pq.read_table(folder)
+    times = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64).tolist()
+    cameras = [incomplete.CAMERAS.index(name) for name in table["camera"].to_pylist()]
+    columns = (table["car"].to_pylist(), cameras, table["speed"].to_pylist())
+    slide, low = incomplete.SLIDE * 1_000_000, [0.0] * len(incomplete.CAMERAS)
+    rows = list(zip(*columns, strict=True))
+    expected = time_incomplete(rows, times, 4 * slide, slide, incomplete.K, "sum", low)
+    until = max(times)
+    assert incomplete.windows(folder, 4, until) == {
+        answer.end: [(row[0], row[-1]) for row in answer.rows]
+        for answer in expected
+        if answer.end <= until
+    }
+
+
+def test_incomplete_streams_are_shown_beside_sparks_own(tmp_path):
+    bench = incomplete.Incomplete.sized(quick=True)
+    assert incomplete.Incomplete.sized(quick=False, rows=300_000).rows == 300_000
+    records = [
+        {"system": system, "window_over_slide": ratio, "cars": 9, "rows": 1_000, "seconds": seconds,
+         "rows_per_s": 1_000 / seconds, "state_bytes": 10, "candidates": 7}
+        for ratio in bench.ratios
+        for system, seconds in (("floor", 1.0), ("skyband", 2.0), ("native", 8.0))
+        if system != "floor" or ratio == bench.ratios[0]
+    ]  # fmt: skip
+    console = Console(record=True, width=160, file=io.StringIO())
+    bench.show(records, console)
+    text = console.export_text()
+    assert re.search(r"10 . skyband . 1,000 . +2 . +500 . +2 . +4 . +7 ", text), text
     assert all(path.exists() for path in bench.draw(records, tmp_path))

@@ -54,6 +54,28 @@ def pages_with(kind):
 # ---------------------------------------------------------------- what they show
 
 
+def test_the_table_of_connectors_is_that_of_the_code():
+    from skyband.spark.connectors import CONNECTORS
+
+    rows = re.findall(r"^\| `(\w+)`.*? \| (.*?) \| (.*?) \| (.*?) \|$", connect_section(), re.M)
+    assert [name for name, *_ in rows] == list(CONNECTORS)
+    for name, jars, *releases in rows:
+        connector = CONNECTORS[name]
+        assert f"`{connector.coordinate}`" in jars
+        for jar in connector.jars:
+            group, artifact, version = jar.split(":")
+            assert artifact in jars
+            assert group in jars
+            assert version in jars
+        ran = [release.startswith("ran on 4.") for release in releases]
+        assert ran == [version in connector.ran_with for version in ("4.2", "4.3")], name
+
+
+def connect_section():
+    """The part of the page about jobs that is about connectors."""
+    return text_of("docs/jobs.md").split("### connect\n")[1].split("\n### ")[0]
+
+
 ON_SPARK = [page for page in PAGES if "skyband.spark" in "".join(blocks(page, "python"))]
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import socket
 import threading
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,6 +27,7 @@ from skyband.serve.server import PageServer
 from skyband.spark.jobs.progress import Batch, Progress
 
 LAYOUT = Layout(keys=("sector",), columns=("symbol", "price"), names=("symbol",))
+WIDE = Layout(keys=("sector",), columns=("symbol", "note"))
 FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
@@ -201,6 +204,7 @@ def test_health_adds_up_what_streams_report() -> None:
     feed.see(progress(batch), name="other", clock=FIRST)
     assert feed.health()["rows"] == 2_000
     feed.end("Spark is gone", failed=True)
+    assert feed.health()["lag_seconds"] == 0  # by the stream's own clock, to the end
     assert (feed.health()["state"], feed.health()["message"]) == ("failed", "Spark is gone")
 
 
@@ -323,12 +327,30 @@ def test_boards_are_chosen_by_key_and_window(server: PageServer) -> None:
     assert get(server, "/api/keys", params={"limit": "many"}).status_code == 400
 
 
-def test_numbers_for_prometheus(server: PageServer) -> None:
-    lines = get(server, "/metrics").text.splitlines()
-    assert "skyband_rows_total 5.0" in lines
-    assert 'skyband_set_aside_rows_total{reason="no_time"} 0.0' in lines
-    assert "skyband_batch_seconds 1.0" in lines
-    assert "skyband_up 1.0" in lines
+def test_numbers_for_prometheus() -> None:
+    clock = [FIRST + timedelta(seconds=90)]
+    feed = Feed("trades", now=lambda: clock[0])
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    batch = Batch(0, rows=5, seconds=1.0, late=2, no_time=4, state_bytes=4_096, watermark=FIRST)
+    feed.see(progress(batch), sinks=[{"name": "kafka:boards", "waiting": 3, "error": ""}])
+    with PageServer(feed, Address.parsed(0)) as server:
+        lines = get(server, "/metrics").text.splitlines()
+        assert {
+            "skyband_rows_total 5.0",
+            "skyband_lag_seconds 90.0",
+            "skyband_batch_seconds 1.0",
+            "skyband_state_bytes 4096.0",
+            "skyband_late_groups_total 2.0",
+            'skyband_set_aside_rows_total{reason="no_time"} 4.0',
+            'skyband_sink_waiting_batches{sink="kafka:boards"} 3.0',
+            "skyband_up 1.0",
+        } <= set(lines)
+        clock[0] += timedelta(minutes=10)  # in which no batch ends
+        assert "skyband_lag_seconds 690.0" in get(server, "/metrics").text.splitlines()
+        feed.end("The disk is full.", failed=True)
+        clock[0] += timedelta(minutes=10)
+        lines = get(server, "/metrics").text.splitlines()
+        assert {"skyband_lag_seconds 690.0", "skyband_up 0.0"} <= set(lines)
 
 
 def test_readiness_comes_with_the_first_batch() -> None:
@@ -370,6 +392,34 @@ def test_readers_get_the_newest_state_as_it_changes(server: PageServer, feed: Fe
     assert feed.health()["state"] == "ended"
 
 
+def test_a_reader_who_does_not_read_holds_up_nobody(server: PageServer, feed: Feed) -> None:
+    path, windows = "/api/events?key=%5B%22Energy%22%5D", 12
+    request = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    url = server.address.url().rstrip("/") + path
+    server._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 16_384)
+    with socket.socket() as sleeper, httpx.stream("GET", url, trust_env=False, timeout=60) as eager:
+        sleeper.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        sleeper.settimeout(60)
+        sleeper.connect(("127.0.0.1", server.address.port))
+        sleeper.sendall(request.encode())
+        sent = events(eager.iter_lines())
+        batches = [Batch(0, rows=5)]
+        for window in range(1, windows):  # many times what the system holds for a reader
+            answers = rows(window, "Energy", "ABC" * 300, note="x" * 200)
+            batches.append(Batch(window, rows=1, answers=tuple(answers)))
+            feed.take(batches[-1], ServedQuery("", WIDE))
+            feed.see(progress(*batches))
+            boards = (board for name, board in sent if name == "leaders")
+            while next(boards)["window"]["id"] != moment(window):
+                pass
+        feed.end("The job has ended.")
+        awake = b"".join(iter(lambda: sleeper.recv(1 << 20), b""))
+    # what was under way when he fell asleep, and the newest: nothing else was kept for him
+    assert awake.count(b"event: leaders") < windows / 2
+    assert moment(windows - 1).encode() in awake
+    assert b"event: end" in awake
+
+
 def test_it_stops_though_readers_are_connected(feed: Feed) -> None:
     server = PageServer(feed, Address.parsed(0))
     with server:
@@ -387,6 +437,26 @@ def test_it_stops_though_readers_are_connected(feed: Feed) -> None:
         client.close()
     with pytest.raises(httpx.ConnectError):
         get(server, "/healthz")
+
+
+def test_it_stops_though_very_many_readers_are_connected(feed: Feed) -> None:
+    request = b"GET /api/events HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    server = PageServer(feed, Address.parsed(0))
+    with ExitStack() as connections:
+        with server:
+            place = ("127.0.0.1", server.address.port)
+            sockets = [
+                connections.enter_context(socket.create_connection(place, timeout=60))
+                for _ in range(500)
+            ]
+            for each in sockets:
+                each.sendall(request)
+            begun = [each.recv(1 << 16) for each in sockets]
+            assert all(answer.startswith(b"HTTP/1.1 200") for answer in begun)
+        assert not server._thread.is_alive()
+        for answer, each in zip(begun, sockets, strict=True):
+            rest = b"".join(iter(lambda each=each: each.recv(1 << 16), b""))
+            assert b"event: end" in answer + rest
 
 
 def test_a_failure_is_told_to_readers(feed: Feed) -> None:

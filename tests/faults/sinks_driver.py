@@ -3,8 +3,9 @@
     python -m tests.faults.sinks_driver DIRECTORY POSTGRES REDIS [SINK POINT BATCH]
 
 One stream over ``source`` writes each batch into PostgreSQL, Redis and a Delta table. Points are
-``before`` and ``after`` a write, and ``inside``: rows are copied, or commands queued, or a file is
-written, and nothing is committed.
+``before`` and ``after`` a write, and ``inside``: rows are copied, or commands sent, or a file is
+written, and nothing is committed. Of Delta that is a race with its commit: if it is lost, the file
+``missed`` says so.
 """
 
 from __future__ import annotations
@@ -19,16 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from redis import Connection
 
 from skyband.spark import drain, session
 from skyband.spark.draining import drained
 from skyband.spark.sinks import to_delta, to_postgres, to_redis
 from skyband.spark.sinks.postgres import PostgresTable
 from skyband.spark.sinks.ranked_batch import BatchWriter
-from skyband.spark.sinks.redis_board import RedisBoards
 from tests.conftest import INTERPRETED_PLANS
 from tests.faults.driver import claim_unless_drained
 from tests.faults.trades import start, timed
+
+EXECUTE = b"*1\r\n$4\r\nEXEC\r\n"  # ends a transaction of Redis, as it is sent
 
 
 def main(home: Path, postgres: str, redis: str, *death: str) -> None:
@@ -81,6 +84,8 @@ def deadly(
             INSIDE[sink](die, home)
         write(rows, batch)
         if batch >= fatal:
+            if point == "inside":
+                (home / "missed").touch()
             die()
 
     return write_and_die
@@ -97,24 +102,34 @@ def inside_postgres(die: Callable[[], None], home: Path) -> None:
 
 
 def inside_redis(die: Callable[[], None], home: Path) -> None:
-    replace = RedisBoards._replace
+    """Send a transaction without the command that ends it."""
+    send = Connection.send_packed_command
 
-    def replace_and_die(*arguments: Any) -> None:
-        replace(*arguments)
+    def send_and_die(connection: Connection, command: Any, check_health: bool = True) -> None:
+        parts = [command] if isinstance(command, bytes) else list(command)
+        text = b"".join(bytes(part) for part in parts)
+        if not text.endswith(EXECUTE):
+            send(connection, command, check_health)
+            return
+        send(connection, [text.removesuffix(EXECUTE)], check_health)
         die()
 
-    RedisBoards._replace = replace_and_die  # type: ignore[method-assign]
+    Connection.send_packed_command = send_and_die  # type: ignore[method-assign]
 
 
 def inside_delta(die: Callable[[], None], home: Path) -> None:
-    def files() -> int:
-        return sum(1 for _ in (home / "table").rglob("*.parquet"))
+    """Wait for a file of rows that was not there, and see whether its commit came first."""
 
-    before = files()
+    def number(pattern: str) -> int:
+        return sum(1 for _ in (home / "table").glob(pattern))
+
+    files, commits = number("*.parquet"), number("_delta_log/*.json")
 
     def watch() -> None:
-        while files() == before:
+        while number("*.parquet") == files:
             time.sleep(0.0001)
+        if number("_delta_log/*.json") > commits:
+            (home / "missed").touch()
         die()
 
     threading.Thread(target=watch, daemon=True).start()

@@ -45,8 +45,8 @@ def test_nothing_is_lost(tmp_path: Path, kafka: KafkaServer) -> None:
     }
     parts = {"source": source, "query": query, "drain": True, "connect": {"kafka": "auto"}}
     write_job(tmp_path, kafka, "killed", **parts)
-    count = 1 if KILLS == 1 else len(POINTS)
-    for point in random.Random(3).sample(list(POINTS), count):
+    points = ["records were written"] if KILLS == 1 else random.Random(3).sample(list(POINTS), 5)
+    for point in points:
         passed = counter(tmp_path, kafka, point)
         assert run_job_until(tmp_path, passed, point), f"the job ended too soon: {point}"
     assert not run_job_until(tmp_path, None)

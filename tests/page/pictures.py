@@ -23,7 +23,7 @@ from skyband.serve.server import PageServer
 from tests.page.browser import ARGUMENTS, chromium
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
-_BATCHES = 16  # a quarter of an hour of the market: more than one window
+_BATCHES = 16  # ten minutes of the market: one window
 _WIDTH, _HEIGHT = 1280, 1010
 _COLUMNS = 104
 _PATIENCE = 120_000  # milliseconds

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -567,6 +568,25 @@ def test_colours_switch_where_nothing_may_be_stored(visit: Visit) -> None:
     expect(switch).to_have_text("Colours: light")
 
 
+@pytest.mark.parametrize("width", [380, 1280])
+def test_bars_are_as_long_as_scores_are_large(visit: Visit, market: Market, width: int) -> None:
+    market.open()  # whose rows have a line of their own above them
+    page = visit(viewport={"width": width, "height": 740})
+    wait_for_history(page, 41)
+    drawn = page.evaluate(
+        """Array.from(document.querySelectorAll("#rows tr"), (row) => [
+            Number(row.querySelector(".score").textContent.replaceAll(",", "")),
+            row.querySelector(".bar").getBoundingClientRect().width,
+            getComputedStyle(row.querySelector(".more")).paddingRight,
+        ])"""
+    )
+    best, longest, space = drawn[0]
+    assert all(abs(bar / longest - score / best) < 0.02 for score, bar, _ in drawn)
+    assert {each for _, _, each in drawn} == {space} != {"0px"}
+    expect(page.locator("#strip-words")).to_be_visible()
+    expect(page.locator("#strip title").last).to_contain_text("provisional, best score ")
+
+
 @pytest.mark.parametrize("width", [360, 700, 1100, 1920])
 def test_never_scrolls_sideways(visit: Visit, market: Market, width: int) -> None:
     market.sectors[FIRST] = ["A" * 60, "a name of many words " * 6, *market.sectors[FIRST]]
@@ -600,6 +620,20 @@ def test_one_style_one_script_and_nothing_inline() -> None:
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b", text)
     addresses = set(re.findall(r"https?://[^\s'\"]+", text))
     assert addresses <= {"http://www.w3.org/2000/svg"}
+
+
+def test_without_a_browser_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SKYBAND_CHROMIUM", raising=False)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.prefix", str(tmp_path))
+    with pytest.raises(pytest.fail.Exception) as failed:
+        browsers.chromium()
+    words = "There is no Chromium: apt install chromium on Debian, or npm."
+    assert str(failed.value) == words
+    with pytest.raises(pytest.fail.Exception, match=r"no axe-core: install npm \(Node\.js\)"):
+        browsers.axe()
 
 
 SCHEMES = {

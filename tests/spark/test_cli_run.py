@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pyarrow as pa
 import pytest
 import yaml
@@ -115,8 +116,13 @@ def test_a_stream_stops_resumes_and_ends_like_a_batch(
     assert run("run", periodic, "--once", "--quiet") == type(first)(0, "", "")
     assert set(answered) < set(ranked(spark, tmp_path / "out"))
 
-    last = run("run", job(tmp_path, drain=True))
+    # the option wins over what the job says; the page is there at once, and stops with the job
+    last = run("run", job(tmp_path, drain=True, serve="no port"), "--serve", "0")
     assert last.code == 0
+    served = re.match(r"skyband: the page of this job is at (http://127\.0\.0\.1:\d+/)\n", last.err)
+    assert served is not None
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(served[1], trust_env=False)
     assert "the stream is drained: every window is answered" in last.out
     assert "this stream was drained" in run.fails("run", job(tmp_path))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 import threading
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -74,6 +76,18 @@ def in_redis(server: servers.RedisServer, board: str) -> dict[str, list[tuple[An
     return boards
 
 
+def in_kafka(server: servers.KafkaServer, topic: str) -> list[tuple[Any, ...]]:
+    """The rows of a topic, each as often as it was written."""
+    rows = [json.loads(message.value()) for message in server.read(topic)]
+    return sorted_rows(
+        (
+            datetime.fromisoformat(row["window"]["end"]).timestamp(),
+            *(row.get("sector"), row["rank"], float(row["score"]), row["id"]),
+        )
+        for row in rows
+    )
+
+
 def newest(rows: list[tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
     """The newest board of each sector."""
     ends = {sector or "(null)": end for end, sector, *_ in rows}
@@ -113,10 +127,20 @@ def go(spark: SparkSession, file: Path) -> Run:
 
 
 def test_several_sinks_and_one_that_is_down(
-    spark: SparkSession, tmp_path: Path, source: str, postgres: str, redis: servers.RedisServer
+    spark: SparkSession,
+    tmp_path: Path,
+    source: str,
+    postgres: str,
+    redis: servers.RedisServer,
+    kafka: servers.KafkaServer,
 ) -> None:
     """The others have everything; it catches up later, and nobody gets anything twice."""
+    kafka.make_topic("several", 2)
+    topic = {"kafka.bootstrap.servers": kafka.address, "topic": "several"}
     file = job(tmp_path, postgres, redis.url)
+    content = yaml.safe_load(file.read_text())
+    content["sinks"].append({"format": "kafka", "options": topic})
+    file.write_text(yaml.safe_dump(content))
     redis.stop()
     with Run(spark, load(file)) as run:
         run.prepare()
@@ -128,6 +152,7 @@ def test_several_sinks_and_one_that_is_down(
     rows = expected(spark, source)
     assert in_postgres(postgres, "boards", tmp_path.name) == rows
     assert in_delta(tmp_path / "table") == rows
+    assert in_kafka(kafka, "several") == rows
     redis.start()
     assert in_redis(redis, "b") == {}
     go(spark, file)
@@ -139,6 +164,38 @@ def test_several_sinks_and_one_that_is_down(
     assert len(left) <= 1
     with pytest.raises(QueryError, match="this stream was drained"):
         go(spark, file)
+
+
+def test_a_server_that_comes_back_while_a_job_runs(
+    spark: SparkSession,
+    tmp_path: Path,
+    source: str,
+    redis: servers.RedisServer,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its sink waits for it, the other one does not; then both have everything."""
+    options = {"url": redis.url, "board": "b", "patience": "1 hour"}
+    archive = {"name": "archive", "format": "parquet", "path": "archive"}
+    file = job(tmp_path, "", "", sinks=[{"format": "redis", "options": options}, archive])
+    rows = expected(spark, source)
+
+    def archived() -> int:
+        files = list((tmp_path / "archive").glob("*/*.parquet"))
+        return spark.read.parquet(*map(str, files)).count() if files else 0
+
+    def look() -> None:
+        """Start the server again, once it is missed and the other sink has all rows."""
+        missed = redis.process is None and "Redis cannot be reached" in caplog.text
+        if missed and archived() == len(rows):
+            redis.start()
+
+    with caplog.at_level(logging.WARNING, "skyband.sinks"), Run(spark, load(file)) as run:
+        run.prepare()
+        redis.stop()
+        run.go(threading.Event(), look)
+    assert "Redis is there again after" in caplog.text
+    assert in_redis(redis, "b") == newest(rows)
+    assert archived() == len(rows)
 
 
 def test_a_server_that_stays_away(
@@ -180,7 +237,7 @@ def test_a_batch_for_several_sinks(
         assert in_redis(redis, "b") == newest(rows)
 
 
-@pytest.mark.parametrize("name", ["postgres", "redis", "delta", "sinks"])
+@pytest.mark.parametrize("name", ["postgres", "redis", "delta", "sinks", "table"])
 def test_jobs_that_are_shown(
     spark: SparkSession,
     tmp_path: Path,
@@ -196,6 +253,7 @@ def test_jobs_that_are_shown(
     assert main(["generate", "stock", "--rows", "30000", "--out", trades]) == 0
     monkeypatch.setenv("BOARD_URL", postgres)
     monkeypatch.setenv("REDIS_URL", redis.url)
+    spark.read.parquet(trades).createOrReplaceTempView("trades")  # for the job about a table
     go(spark, file)
     query = yaml.safe_load(file.read_text())["query"]
     answers = top_k(spark.read.parquet(trades), **query).collect()
@@ -214,7 +272,7 @@ def test_jobs_that_are_shown(
             selected = connection.execute(text, [title]).fetchall()
         written = sorted((end.timestamp(), *others) for end, *others in selected)
         assert written == ended(written)
-    if name in ("delta", "sinks"):
+    if name in ("delta", "sinks", "table"):
         table = (
             deltalake.DeltaTable(str(tmp_path / f"out/{name}-board")).to_pyarrow_table().to_pylist()
         )

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 import yaml
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband import DataError, QueryError, SkybandError
-from skyband.spark import connectors, top_k
+from skyband.spark import connectors, drain, top_k
 from skyband.spark.jobs import failures
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run
@@ -47,6 +47,7 @@ AVRO = json.dumps(
         ],
     }
 )
+ZONE = "spark.sql.session.timeZone"
 LONG = 300.0  # seconds, far more than anything here takes
 
 
@@ -207,11 +208,32 @@ def test_a_batch_of_avro_and_what_a_record_has_beside(
         (59, "one", 0, "avro", 59),
         (58, "one", 0, "avro", 58),
     ]
-    write = to_kafka(top_k(frame, **QUERY), kafka.address, "avro-board")
-    before = len(kafka.read("avro-board"))
-    write(top_k(frame, **QUERY), 0)
-    assert len(kafka.read("avro-board")) == 2 * before
-    assert board(kafka, "avro-board") == expected(rows), "repeats have the same keys"
+
+
+def test_a_writer_of_batches(spark: SparkSession, tmp_path: Path, kafka: KafkaServer) -> None:
+    """A batch that comes again has the same keys, whatever the zone of the session."""
+    kafka.make_topic("written", 1)
+    rows = trades(6, 60)
+    frame = spark.createDataFrame([{**row, "ts": moment(row["ts"])} for row in rows])
+    frame.write.parquet(str(tmp_path / "in"))
+    stream = spark.readStream.schema(frame.schema).parquet(str(tmp_path / "in"))
+    leaders = top_k(stream, **QUERY, drain=str(tmp_path / "marks"))
+    write = to_kafka(leaders, kafka.address, "written")
+    drain(spark, str(tmp_path / "marks"))
+
+    def write_twice(batch: DataFrame, number: int) -> None:
+        batch.persist()
+        write(batch, number)
+        batch.sparkSession.conf.set(ZONE, "Asia/Tokyo")
+        write(batch, number)
+        batch.sparkSession.conf.set(ZONE, "UTC")
+        batch.unpersist()
+
+    writer = leaders.writeStream.foreachBatch(write_twice).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+    query.awaitTermination()
+    assert len(kafka.read("written")) == 2 * len(expected(rows))
+    assert board(kafka, "written") == expected(rows)
 
 
 def test_a_broker_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from skyband.spark.derive import derived
 from skyband.spark.families.top_k import FAMILY, TopKOptions
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run, explained
-from skyband.spark.pipeline import answer, project, who_reads
+from skyband.spark.pipeline import answer, project, reading
 from skyband.spark.scan import pieces
 from skyband.spark.scan.planning import scan_of
 from skyband.spark.scan.source import ParquetSource
@@ -70,16 +70,23 @@ def rows(seed: int, count: int) -> list[dict[str, Any]]:
             }
         )
     made[count // 3]["ts"] = 4_102_444_800 * SECOND  # the year 2100
+    made[count // 4]["ts"] = 300_000_000_000 * SECOND  # the year 11476, which Python has not
     return made
 
 
-def write(folder: Path, made: list[dict[str, Any]], files: int = 4, group: int = 40) -> Path:
+def write(
+    folder: Path,
+    made: list[dict[str, Any]],
+    files: int = 4,
+    group: int = 40,
+    layout: pa.Schema = LAYOUT,
+) -> Path:
     """Rows in files of several row groups, read in this order."""
     folder.mkdir(parents=True)
     size = -(-len(made) // files)
     for number in range(files):
         file = folder / f"part-{number:03d}.parquet"
-        table = pa.Table.from_pylist(made[number * size : (number + 1) * size], LAYOUT)
+        table = pa.Table.from_pylist(made[number * size : (number + 1) * size], layout)
         pq.write_table(table, file, row_group_size=group)
         os.utime(file, (1_700_000_000 + number,) * 2)
     return folder
@@ -142,9 +149,9 @@ def answered(source: ParquetSource, scans: bool, **query: Any) -> tuple[list[str
     counts = Observation("counts")
     frame, options = derived(source.frame, TopKOptions(**query))
     plan = FAMILY.resolve(frame, options)
-    if scans:
-        assert "by tasks" in who_reads(frame, plan, source)
-    leaders = answer(frame, plan, counts, source if scans else None)
+    files = reading(frame, plan, source) if scans else None
+    assert files is None or "by tasks" in files.words
+    leaders = answer(frame, plan, counts, files)
     return shown(leaders), dict(counts.get)
 
 
@@ -210,7 +217,7 @@ def test_what_spark_reads(
     asked: dict[str, Any] = {"k": 3, "by": "price", **TIME, **query}
     asked["by"] = F.col("price") if asked["by"] is None else asked["by"]
     frame, options = derived(source.frame, TopKOptions(**asked))
-    words = who_reads(frame, FAMILY.resolve(frame, options), source)
+    words = reading(frame, FAMILY.resolve(frame, options), source).words
     assert words.startswith("read by Spark: ")
     assert reason in words
     assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
@@ -256,8 +263,9 @@ def test_what_cannot_be_read_exactly_is_refused(spark: SparkSession, tmp_path: P
 
 
 def scan(source: ParquetSource, **query: Any) -> pieces.Scan:
-    plan = FAMILY.resolve(source.frame, TopKOptions(**query))
-    return scan_of(source, project(source.frame, plan).schema, plan)
+    frame, options = derived(source.frame, TopKOptions(**query))
+    plan = FAMILY.resolve(frame, options)
+    return scan_of(source, project(frame, plan).schema, plan)
 
 
 def test_pieces_of_a_file_are_all_of_it(spark: SparkSession, tmp_path: Path) -> None:
@@ -281,14 +289,11 @@ def test_pieces_of_a_file_are_all_of_it(spark: SparkSession, tmp_path: Path) -> 
     assert counted(1000)[0] == 300
 
 
-def test_other_columns_are_read_where_winners_are(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made = rows(5, 100)
-    for number, row in enumerate(made):
-        row |= {"ts": BASE + number, "price": 100.0 - number // 10}
-    folder = write(tmp_path / "rows", made, files=1, group=10)
-    reader = scan(parquet(spark, folder), k=3, by="price", **{**TIME, "keep": ["sector"]})
+def columns_read(
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, **query: Any
+) -> tuple[list[tuple[str, ...]], list[dict[str, Any]]]:
+    """The columns that a task reads of each row group of a file, and what it hands on."""
+    reader = scan(parquet(spark, folder), k=3, **{**TIME, **query})
     read: list[tuple[str, ...]] = []
     batches = pieces._Groups.batches
 
@@ -299,7 +304,52 @@ def test_other_columns_are_read_where_winners_are(
     monkeypatch.setattr(pieces._Groups, "batches", noted)
     path = f"file:{folder / 'part-000.parquet'}"
     batch = pa.RecordBatch.from_pylist([{"path": path, "low": 0, "high": 1 << 40, "now": BASE}])
-    list(reader(iter([batch])))
+    handed_on = [row for part in reader(iter([batch])) for row in part.to_pylist()]
+    return read, handed_on
+
+
+def falling(count: int) -> list[dict[str, Any]]:
+    """Rows of one second whose volumes fall from ten to ten, now and then without any."""
+    made = rows(9, count)
+    for number, row in enumerate(made):
+        volume = None if number % 17 == 3 else count - number // 10 - number % 3
+        row |= {"ts": None if number % 23 == 5 else BASE + number, "volume": volume}
+    return made
+
+
+def test_row_groups_are_skipped_by_their_statistics(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path / "rows", falling(100), files=1, group=10)
+    read, handed_on = columns_read(spark, folder, monkeypatch, by="volume")
+    assert read.count(("ts", "volume")) == 1
+    last = handed_on[-1]["_sky_counts"]
+    assert (last["rows"], last["null_score"], last["no_time"]) == (100, 6, 5)
+    assert handed_on[-1]["_sky_at"] == BASE + 99  # moves the watermark though nobody read it
+    read, _ = columns_read(spark, folder, monkeypatch, by="volume", where="price IS NOT NULL")
+    assert read.count(("ts", "volume", "price")) == 10  # nobody knows how many rows there are
+
+
+@pytest.mark.parametrize("window", [{}, {"window": "7 seconds", "slide": "3 seconds"}])
+def test_skipped_row_groups_change_nothing(
+    spark: SparkSession, tmp_path: Path, window: dict[str, str]
+) -> None:
+    made = falling(300)
+    for number, row in enumerate(made):
+        row |= {} if row["ts"] is None else {"ts": BASE + number * 1_000 % 9_000_000}
+    source = parquet(spark, write(tmp_path / "rows", made, group=10))
+    query = {**TIME, "k": 2, "by": "volume", **window}
+    assert answered(source, True, **query) == answered(source, False, **query)
+
+
+def test_other_columns_are_read_where_winners_are(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = rows(5, 100)
+    for number, row in enumerate(made):
+        row |= {"ts": BASE + number, "price": 100.0 - number // 10}
+    folder = write(tmp_path / "rows", made, files=1, group=10)
+    read, _ = columns_read(spark, folder, monkeypatch, by="price", keep=["sector"])
     assert read.count(("ts", "price")) == 10
     assert read.count(("id", "sector")) == 1  # the best rows stand in the first row group
 
@@ -355,23 +405,32 @@ def test_a_job_is_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path) ->
     assert runs["scan"].rows
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_a_checkpoint_goes_on_either_way(spark: SparkSession, tmp_path: Path, first: bool) -> None:
-    made = rows(7, 400)
-    folder = write(tmp_path / "rows", made[:200], files=2)
-    home = tmp_path / "job"
-    file = job(home, folder, first, **STREAM)
+def goes_on(
+    spark: SparkSession,
+    home: Path,
+    scans: bool,
+    query: dict[str, Any],
+    made: list[dict[str, Any]] | None = None,
+) -> None:
+    """Begin a job with one way of reading, go on with the other, and compare with neither."""
+    made = rows(7, 400) if made is None else made
+    folder = write(home / "rows", made[:200], files=2)
+    file = job(home / "job", folder, scans, **query)
     content = yaml.safe_load(file.read_text())
     file.write_text(yaml.safe_dump({**content, "drain": False}))
     run(spark, file)
-    write(tmp_path / "later", made[200:], files=2)
-    for number, path in enumerate(sorted((tmp_path / "later").glob("*.parquet"))):
+    write(home / "later", made[200:], files=2)
+    for number, path in enumerate(sorted((home / "later").glob("*.parquet"))):
         moved = path.rename(folder / f"part-1{number:02d}.parquet")
         os.utime(moved, (1_700_001_000 + number,) * 2)
-    run(spark, job(home, folder, not first, **STREAM))
-    whole = job(tmp_path / "whole", folder, False, **STREAM)
-    run(spark, whole)
-    assert written(spark, home) == written(spark, tmp_path / "whole")
+    run(spark, job(home / "job", folder, not scans, **query))
+    run(spark, job(home / "whole", folder, False, **query))
+    assert written(spark, home / "job") == written(spark, home / "whole")
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_checkpoint_goes_on_either_way(spark: SparkSession, tmp_path: Path, first: bool) -> None:
+    goes_on(spark, tmp_path, first, STREAM)
 
 
 def test_an_overflow_fails_the_job_in_one_line(spark: SparkSession, tmp_path: Path) -> None:

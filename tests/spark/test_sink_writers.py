@@ -32,7 +32,7 @@ from skyband.spark.sinks import patience
 from skyband.spark.sinks.delta import DeltaRankings
 from skyband.spark.sinks.patience import Patience
 from skyband.spark.sinks.postgres import PostgresTable
-from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout
+from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout, check_moments
 from skyband.spark.sinks.redis_board import RedisBoards
 from tests import servers
 
@@ -302,6 +302,26 @@ def test_a_batch_replaces_all_boards_but_not_those_of_a_stream(redis: servers.Re
     streamed.write(table(plain, [(9, "a", 1, 1.0, "x")]), "stream", 7)
     with pytest.raises(DataError, match="board 's' is that of a batch, or of a stream"):
         streamed.write(table(plain, [(0, "a", 1, 1.0, "old")]), None, 0)
+
+
+def test_a_board_of_all_time_has_no_start(redis: servers.RedisServer) -> None:
+    plain = layout(window_kind="all_time")
+    rows = table(plain, [(0, "a", 1, 1.0, "x")])
+    at = rows.column_names.index(START)
+    no_start = pa.nulls(len(rows), rows.schema.field(START).type)
+    boards = RedisBoards(redis.url, "b", plain, changes=0, expire=None)
+    boards.write(rows.set_column(at, START, no_start), "s", 0)
+    assert shown(redis) == {"b:a": [(1, 1.0, "x")]}
+    assert redis.client().hgetall("b:a:window") == {"end": NOON.isoformat(), "batch": "0"}
+
+
+@pytest.mark.parametrize(
+    ("moment", "when"), [(-(1 << 56), "before the year 1"), (1 << 58, "after the year 9999")]
+)
+def test_moments_that_clients_cannot_hold_are_refused(moment: int, when: str) -> None:
+    times = pa.array([None, 0, moment], pa.timestamp("us", "UTC"))
+    with pytest.raises(DataError, match=f"column ts has a moment {when}"):
+        check_moments(pa.table({"ts": times}))
 
 
 def test_scores_beyond_doubles_are_exact_in_the_rows(redis: servers.RedisServer) -> None:

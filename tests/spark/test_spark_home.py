@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,3 +52,7 @@ def test_spark_keeps_its_own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("SPARK_HOME", "/opt/spark")
     assert linked_home() is None
+
+
+def test_errors_of_py4j_are_raised_and_not_logged(spark: SparkSession) -> None:
+    assert not logging.getLogger("py4j.clientserver").isEnabledFor(logging.ERROR)

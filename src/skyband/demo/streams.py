@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,24 +25,44 @@ from skyband.serve.feed import Feed, ServedQuery
 from skyband.serve.of_job import layout_of
 from skyband.serve.server import PageServer
 from skyband.spark import java_process
-from skyband.spark.api import top_k
+from skyband.spark.derive import derived
+from skyband.spark.explain import explain_lines
+from skyband.spark.families.top_k import FAMILY, TopKOptions
 from skyband.spark.java_process import GONE
 from skyband.spark.jobs.progress import Batch, Progress, Reports, newest_rankings, newest_window
+from skyband.spark.pipeline import answer
+from skyband.spark.plan import Plan
 from skyband.spark.sessions import FAILURES, log_file, session
 from skyband.spark.warm_up import start_workers
 from skyband.spark.watching import BOARD, SERVED, observed
 
-ROWS_PER_BATCH = 60_000  # a minute of the market
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-"""Options of a Java that runs for a minute: compiling more than in haste would not pay."""
+ROWS_PER_BATCH = 2_000  # 40 seconds of the market, four slides
+QUICK = {
+    # compiling more than in haste would not pay within a minute. With room from the start, Java
+    # does not collect garbage again and again while it loads Spark's classes
+    "spark.driver.extraJavaOptions": (
+        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m "
+        "-Xms1g -XX:MetaspaceSize=192m"
+    ),
+    # nor would compiling expressions, some of them anew for each batch
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # which starts no process of the system for each file. It is safe only where nobody goes on
+    # from the checkpoint
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing"
+        ".FileSystemBasedCheckpointFileManager"
+    ),
+}
+"""Settings of a Spark that runs for a minute, with small batches in quick succession."""
 
 TITLE = "A lively market"
 _WRITTEN = "a demonstration of skyband wrote this directory\n"
 _MARK = ".skyband-demo"
 _POLL = 0.2  # seconds
-_PRINTED = 5  # batches from one printed board to the next
-_TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds, so far"
-_COLUMNS = ("symbol", "sector", "ts")  # of the page
+_PRINTED = 10  # batches from one printed board to the next
+_TITLE = "the 10 biggest trades of the last 10 minutes, every 10 seconds"
+_COLUMNS = ("symbol", "sector", "time")  # of the page
 _WORDS = "the 10 biggest trades of the last 10 minutes, of all sectors and of each"
 
 
@@ -144,6 +164,7 @@ class Boards:
     ) -> None:
         self.out = out
         self.progress = Progress()
+        self.window = ""  # that is shown, in words
         self.leaders: list[display.Trade] = []  # of the market
         self.sectors: list[display.Trade] = []  # the best of each
         self.moves: display.Moves = []
@@ -155,12 +176,11 @@ class Boards:
         self._rankings: tuple[Mapping[str, Any], ...] = ()  # of the newest window
         self._stream: StreamingQuery | None = None
         _make_empty(out)
-        settings = {"spark.driver.extraJavaOptions": QUICK}
         # twelve boards are little work: one task ranks them, and starts once
-        self._spark = session(app="skyband demo", shuffle_partitions=1, settings=settings)
+        self._spark = session(app="skyband demo", shuffle_partitions=1, settings=QUICK)
         try:
             workers = start_workers(self._spark)
-            leaders = self._ranked(seed, rows)
+            leaders, plan = self._ranked(seed, rows)
             query = dict(leaders.schema["rank"].metadata["skyband"])
             layout = layout_of(query, [*_COLUMNS, "trade"])
             self._served = ServedQuery(_WORDS, replace(layout, columns=_COLUMNS))
@@ -175,24 +195,27 @@ class Boards:
             self.stop()
             raise
         if feed is not None:
-            feed.describe([self._served], "top-k")
+            feed.describe([self._served], "top-k", explain_lines(plan))
 
-    def _ranked(self, seed: int, rows: int) -> DataFrame:
+    def _ranked(self, seed: int, rows: int) -> tuple[DataFrame, Plan]:
+        """The ranked boards, as ``top_k`` would give them, and how they are ranked."""
         numbers = self._spark.readStream.format("rate-micro-batch").option("rowsPerBatch", rows)
-        return top_k(
-            on_boards(market(numbers.load(), seed)),
+        options = TopKOptions(
             k=display.K,
             by=display.BY,
-            time="ts",
+            time="time",
             window=display.WINDOW,
             slide=display.SLIDE,
             delay="2 seconds",
             id="trade",
             partition_by="board",
-            keep=["symbol", "sector", "price", "volume", "ts", "trade"],
+            keep=["symbol", "sector", "price", "volume", "time", "trade"],
             emit="updates",
             open_windows="current",
         )
+        trades, resolved = derived(on_boards(market(numbers.load(), seed)), options)
+        plan = FAMILY.resolve(trades, resolved)
+        return answer(trades, plan), plan
 
     def _take(self, batch: Batch) -> None:
         """Show the rankings that a batch has changed."""
@@ -219,8 +242,9 @@ class Boards:
         return fresh
 
     def _show(self) -> bool:
-        """Lay out the rankings; whether other trades are shown, or at other places."""
-        before = self.leaders, self.sectors
+        """Lay out the rankings; whether another window is shown, or other ranks of the same."""
+        before = self.window, self.leaders, self.sectors
+        self.window = _spoken_window(self._rankings)
         market = [row for row in self._rankings if row["board"] == MARKET]
         others = [row for row in self._rankings if row["board"] != MARKET and row["rank"] == 1]
         self.leaders, self.sectors = list(map(_trade, market)), list(map(_trade, others))
@@ -229,7 +253,7 @@ class Boards:
             history.moves(trades)
             for history, trades in zip(self._histories, (self.leaders, self.sectors), strict=True)
         )
-        return (self.leaders, self.sectors) != before
+        return (self.window, self.leaders, self.sectors) != before
 
     @property
     def trades(self) -> int:
@@ -270,7 +294,8 @@ class Boards:
             ("set aside", f"{aside + progress.late:,} rows"),
         ]
         boards = (self.leaders, self.moves, self.sectors, self.news)
-        return display.Frame(_TITLE, *boards, words, [])
+        title = f"{_TITLE}: {self.window}" if self.window else _TITLE
+        return display.Frame(title, *boards, words, [])
 
 
 def market_clock(trades: int) -> datetime:
@@ -278,8 +303,18 @@ def market_clock(trades: int) -> datetime:
     return datetime.fromtimestamp(START / 1e6 + trades / PER_SECOND, UTC)
 
 
+def _spoken_window(rankings: Sequence[Mapping[str, Any]]) -> str:
+    """The window of rankings in words; one that is still open shows what there is so far."""
+    if not rankings:
+        return ""
+    window = rankings[0]["window"]
+    start, end = (datetime.fromisoformat(window[side]) for side in ("start", "end"))
+    so_far = "" if all(row["final"] for row in rankings) else ", so far"
+    return f"{start:%H:%M:%S} to {end:%H:%M:%S}{so_far}"
+
+
 def _trade(row: Mapping[str, Any]) -> display.Trade:
-    at = int(datetime.fromisoformat(row["ts"]).timestamp() * 1e6)
+    at = int(datetime.fromisoformat(row["time"]).timestamp() * 1e6)
     shown = {name: row[name] for name in display.SHOWN}
     return display.Trade(row=row["trade"], time=at, value=row["score"], **shown)
 

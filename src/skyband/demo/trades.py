@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from skyband.datasets.stock import SECTORS
 
-PER_SECOND = 1_000
+PER_SECOND = 50
 """Trades in a second of the market's time."""
 
 MARKET = "All sectors"
@@ -19,7 +19,7 @@ _ODD = 0x9E3779B1
 
 
 def market(numbers: DataFrame, seed: int = 0) -> DataFrame:
-    """Trades by their numbers, in a column ``value``: ts, trade, symbol, sector, price, volume.
+    """Trades by their numbers, in a column ``value``: time, trade, symbol, sector, price, volume.
 
     Sizes have a heavy tail; now and then there is news of a symbol, and for ten seconds its trades
     are many times as large. Trades come up to two seconds out of order.
@@ -45,7 +45,7 @@ def market(numbers: DataFrame, seed: int = 0) -> DataFrame:
     wave = 1.0 + 0.03 * F.sin(F.col("at") / 9.1e7 + F.col("listed"))
     sectors = F.array(*(F.lit(sector) for sector in SECTORS))
     return drawn.select(
-        F.timestamp_micros("at").alias("ts"),
+        F.timestamp_micros("at").alias("time"),
         "trade",
         _symbol().alias("symbol"),
         sectors[F.pmod("listed", F.lit(len(SECTORS)))].alias("sector"),

@@ -32,7 +32,12 @@ class Feed:
     is made when it is written, and never changed afterwards.
     """
 
-    def __init__(self, title: str, history: History | None = None) -> None:
+    def __init__(
+        self,
+        title: str,
+        history: History | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
         self.title = title
         self.history = history or History()
         self.version = 0
@@ -47,6 +52,9 @@ class Feed:
         self._state, self._message = "starting", ""
         self._progress: dict[str, Progress] = {}
         self._health: dict[str, Any] = {}
+        self._now = now
+        self._clock: datetime | None = None  # where that of the wall does not count, or no more
+        self._watermark: datetime | None = None  # None if it tells nothing
         self._changing = threading.Lock()
         self._measure([])
 
@@ -99,18 +107,22 @@ class Feed:
         sinks: Sequence[Mapping[str, Any]] = (),
         clock: datetime | None = None,
     ) -> None:
-        """Take in how the stream of a query is doing, if another batch has ended."""
+        """Take in how the stream of a query is doing, if another batch has ended.
+
+        ``clock`` is the time of a stream that has a time of its own.
+        """
         before = self._progress.get(name)
         if progress.batches == (before.batches if before is not None else 0):
             return
         self._progress[name] = _copied(progress)
-        self._state = "running"
-        self._measure(sinks, clock)
+        self._state, self._clock = "running", clock
+        self._measure(sinks)
         self._changed()
 
     def end(self, message: str, failed: bool = False) -> None:
         """Say that nothing more will come."""
         self._state, self._message = "failed" if failed else "ended", message
+        self._clock = self._clock or self._now()  # the lag of a stream that has ended stays
         self._measure(self._health["sinks"])
         with self._changing:
             self.version += 1
@@ -119,7 +131,14 @@ class Feed:
 
     def health(self) -> dict[str, Any]:
         """How the stream is doing."""
-        return {**self._health, "readers": self.readers}
+        return {**self._health, "lag_seconds": self._lag(), "readers": self.readers}
+
+    def _lag(self) -> float | None:
+        """How far the watermark is behind the clock; that grows while no batch ends."""
+        if self._watermark is None:
+            return None
+        behind = (self._clock or self._now()) - self._watermark
+        return max(0.0, behind.total_seconds())
 
     @property
     def is_ready(self) -> bool:
@@ -136,7 +155,7 @@ class Feed:
         """Why the stream has ended."""
         return self._message
 
-    def _measure(self, sinks: Sequence[Mapping[str, Any]], clock: datetime | None = None) -> None:
+    def _measure(self, sinks: Sequence[Mapping[str, Any]]) -> None:
         """Put together how all streams of the job are doing."""
         streams = list(self._progress.values())
         last = [progress.last for progress in streams if progress.last is not None]
@@ -144,8 +163,7 @@ class Feed:
         watermarks = [batch.watermark for batch in last if batch.watermark is not None]
         watermark = min((at for at in watermarks if at > _FIRST), default=None)
         drained = bool(last) and all(batch.drained for batch in last)
-        timed = watermark is not None and not drained
-        lag = (clock or datetime.now(UTC)) - watermark if timed and watermark else None
+        self._watermark = None if drained else watermark
         extra: dict[str, int] = {}
         for progress in streams:
             for count_name, count in progress.extra.items():
@@ -170,8 +188,7 @@ class Feed:
             "message": self._message,
             "rows": total("rows"),
             "rows_per_second": sum(progress.rows_per_second for progress in streams),
-            "watermark": _moment(watermark) if timed else None,
-            "lag_seconds": None if lag is None else max(0.0, lag.total_seconds()),
+            "watermark": _moment(self._watermark),
             "batch": None
             if newest is None
             else {"number": newest.number, "seconds": newest.seconds},

@@ -298,6 +298,8 @@ def top_k_incomplete(
     from skyband.spark.families.incomplete.plan import FAMILY, IncompleteOptions, one_frame
 
     del given["df"]
-    frames = df.frame if isinstance(df, ParquetSource) else df
-    rows, options_of_rows = one_frame(frames, IncompleteOptions(**given))
+    options_given = IncompleteOptions(**given)
+    if isinstance(df, ParquetSource):
+        return ask(df, FAMILY, options_given)
+    rows, options_of_rows = one_frame(df, options_given)
     return ask(rows, FAMILY, options_of_rows)

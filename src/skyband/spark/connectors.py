@@ -74,7 +74,7 @@ CONNECTORS = {
 def connector(name: str) -> Connector:
     """The connector of a name that fits the running Spark."""
     known = CONNECTORS[name]
-    if ".".join(pyspark.__version__.split(".")[:2]) not in known.ran_with:
+    if not fits(known):
         raise QueryError(
             f"no {name} connector is known for Spark {pyspark.__version__}",
             f"Spark {' or '.join(known.ran_with)}",
@@ -90,12 +90,23 @@ def missing(name: str) -> QueryError:
 
 def lacking(name: str) -> tuple[str, str, str]:
     """What is missing without a connector, what is expected, and how to add it."""
+    known = CONNECTORS[name]
+    at = "auto"
+    expected = f"the jars of {known.coordinate}"
+    if not fits(known):
+        at = "group:artifact:version"
+        expected = f"its jars, which are known for Spark {' and '.join(known.ran_with)} alone"
     return (
         f"Spark has no connector for {name.capitalize()}",
-        f"the jars of {CONNECTORS[name].coordinate}",
-        f"write connect: {{{name}: auto}} in the job, or name the jars in session.settings: "
+        expected,
+        f"write connect: {{{name}: {at}}} in the job, or name the jars in session.settings: "
         "spark.jars.packages",
     )
+
+
+def fits(connector: Connector) -> bool:
+    """Whether a connector ran with this release of Spark."""
+    return ".".join(pyspark.__version__.split(".")[:2]) in connector.ran_with
 
 
 def check(connect: Mapping[str, str]) -> None:

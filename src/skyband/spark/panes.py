@@ -17,6 +17,7 @@ from skyband.spark.plan import BasePlan, WindowPlan
 from skyband.spark.state.row_blocks import RowBlocks
 
 _ROWS, _AGE, _RANK = "_sky_rows", "_sky_age", "_sky_rank"
+_ROW, _ORDER = "_sky_row", "_sky_order"
 
 
 def settled(rows: DataFrame, base: BasePlan, grid: PaneGrid) -> DataFrame:
@@ -61,13 +62,18 @@ def best_rows(rows: DataFrame, plan: WindowPlan, newest: Column | None) -> DataF
     Where windows count rows, the last column is the last window that they complete.
     """
     base, k = plan.base, plan.query.k
-    row = F.struct(SCORE, *base.column_names)
-    if plan.oldest_first:
-        best = F.min_by(row, oldest_of_best(F.col(SCORE), base, plan.score.is_exact), k)
-    else:
-        best = F.max_by(row, F.struct(SCORE, POSITION, *base.tie_names), k)
+    names = [*base.key_names, LABEL, *longer(rows)]
     last = [F.max(POSITION).alias(POSITION)] if base.axis.counts_rows else []
-    groups = rows.groupBy(*base.key_names, LABEL, *longer(rows)).agg(best.alias(BEST), *last)
+    if plan.oldest_first:
+        order = oldest_of_best(F.col(SCORE), base, plan.score.is_exact)
+        best = F.min_by(_ROW, _ORDER, k)
+    else:
+        order = F.struct(SCORE, POSITION, *base.tie_names)
+        best = F.max_by(_ROW, _ORDER, k)
+    # Spark compiles what stands below an aggregation of this kind, but not what is in it
+    row = F.struct(SCORE, *base.column_names)
+    below = rows.select(*names, row.alias(_ROW), order.alias(_ORDER), *([POSITION] if last else []))
+    groups = below.groupBy(*names).agg(best.alias(BEST), *last)
     ranked = F.filter(BEST, lambda row: row[SCORE].isNotNull())
     return _unpacked(groups.withColumn(BEST, ranked), plan, newest)
 
@@ -172,6 +178,15 @@ def numbered_rows(
     complete = [] if newest is None else [last_complete_window(newest, plan.grid).alias("reached")]
     ranked = rows.filter(F.col(SCORE).isNotNull())
     return ranked.select(*names, pane_number(ranked, plan), *columns, *complete)
+
+
+def or_else(column: Column, value: Column) -> Column:
+    """A column that tasks hand on which read files, and a value where it is NULL.
+
+    To Spark the result may be NULL, as is all that Python hands on: a checkpoint that goes on
+    either way is read as it was written.
+    """
+    return F.when(column.isNotNull(), column).when(column.isNull(), value)
 
 
 def longer(rows: DataFrame) -> list[str]:

@@ -7,6 +7,8 @@ Families differ in what a pane holds and in what is kept of it; their plans say 
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -22,6 +24,9 @@ from skyband.spark.sessions import SETTINGS
 from skyband.spark.state import batch
 from skyband.spark.state.processor import StateSpec, WindowProcessor
 
+if TYPE_CHECKING:
+    from skyband.spark.scan.planning import Reading
+
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -29,25 +34,26 @@ def ask(df: DataFrame | ParquetSource, family: Family, options: CommonOptions) -
     """Answer what a family is asked of a DataFrame, or of files."""
     source, frame = (df, df.frame) if isinstance(df, ParquetSource) else (None, df)
     rows, options = derived(frame, options)
-    return answer(rows, family.resolve(rows, options), source=source)
+    plan = family.resolve(rows, options)
+    return answer(rows, plan, files=reading(rows, plan, source))
 
 
 def answer(
     df: DataFrame,
     plan: Plan,
     counts: Observation | None = None,
-    source: ParquetSource | None = None,
+    files: Reading | None = None,
 ) -> DataFrame:
     """Answer a query over a DataFrame that it was planned for.
 
     ``counts`` observes what was read of a batch and what could not be ranked; a stream reports it
-    with its progress. ``source`` are the files that the DataFrame reads, if tasks may.
+    with its progress. ``files`` says who reads those of the DataFrame, if tasks may.
     """
     base = plan.base
     if df.isStreaming:
         check_store(df)
     projected = plan.project(project(df, plan))
-    scanned = None if source is None else _scanned(source, projected, plan)
+    scanned = None if files is None else files.rows(base.partitions)
     if scanned is None:
         rows = quarantine.admitted(projected, plan, counts)
     else:
@@ -62,18 +68,13 @@ def answer(
     return plan.output(answers)
 
 
-def who_reads(df: DataFrame, plan: Plan, source: ParquetSource) -> str:
-    """Who reads the files of a query, and why, in words."""
-    from skyband.spark.scan.planning import words
+def reading(df: DataFrame, plan: Plan, source: ParquetSource | None) -> Reading | None:
+    """Decide who reads the files of a query, tasks or Spark; None if it has no files."""
+    if source is None:
+        return None
+    from skyband.spark.scan import planning  # only files need what it imports
 
-    return words(source, plan.project(project(df, plan)).schema, plan)
-
-
-def _scanned(source: ParquetSource, projected: DataFrame, plan: Plan) -> DataFrame | None:
-    """The rows that tasks hand on which read the files; None if Spark reads them."""
-    from skyband.spark.scan.planning import scanned  # only files need what it imports
-
-    return scanned(source, projected.schema, plan)
+    return planning.reading(source, plan.project(project(df, plan)).schema, plan)
 
 
 def check_store(df: DataFrame) -> None:
@@ -120,8 +121,17 @@ def keep_state(panes: DataFrame, spec: StateSpec) -> DataFrame:
     schema = StructType([*keys, *spec.output])
     if not panes.isStreaming:
         return batch.answered(panes, spec, schema)
-    return panes.groupBy(*names).transformWithState(
-        statefulProcessor=WindowProcessor(spec, len(names)),
+    packed = spec.packed()
+    if packed is None:
+        return _processed(panes, spec, schema)
+    blocks = StructType([*keys, *packed.output])
+    return packed.unpack(_processed(packed.pack(panes), packed, blocks), schema)
+
+
+def _processed(panes: DataFrame, spec: StateSpec, schema: StructType) -> DataFrame:
+    """What the one processor answers to the panes of a stream."""
+    return panes.groupBy(*spec.groups).transformWithState(
+        statefulProcessor=WindowProcessor(spec, len(spec.groups)),
         outputStructType=schema,
         outputMode="append",
         timeMode="EventTime",

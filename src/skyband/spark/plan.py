@@ -22,6 +22,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     ShortType,
+    StructType,
     TimestampNTZType,
     TimestampType,
 )
@@ -57,7 +58,7 @@ from skyband.spark.columns import (
     transport_types,
 )
 from skyband.spark.options import CommonOptions, Derivation, duration
-from skyband.spark.scan import NotScannedError
+from skyband.spark.scan import NotScannedError, ValueText
 from skyband.spark.scores import Score, names_score, warn
 from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks, with_open_panes
 from skyband.windows import CountWindow, TimeWindow, Window
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from skyband.spark.jobs.failures import Cause
     from skyband.spark.jobs.queries import JobQuery
     from skyband.spark.scan.reduction import BestRows
+    from skyband.spark.scan.row_maker import RowMaker
     from skyband.spark.state.processor import StateSpec
 
 MOST = 100_000
@@ -148,13 +150,24 @@ class Plan(ABC):
 
     # what tasks ask that read files by themselves
 
-    def scan_reduction(self) -> BestRows:
-        """Say which rows of a file may win; raises NotScannedError if others matter, too."""
+    def scan_reduction(self, is_stream: bool) -> BestRows | RowMaker:
+        """Say which rows of a file may win, or what stands for them.
+
+        Raises NotScannedError if every row matters as it is.
+        """
         raise NotScannedError("every row matters to this query")
 
-    def scan_scores(self) -> tuple[tuple[str, bool], ...]:
-        """Give the SQL text of each score, and whether it is a whole number, never rounded."""
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of each score, or of the numbers that something is made of."""
         return ()
+
+    def scan_columns(self) -> Mapping[str, str]:
+        """Give the columns that tasks need besides those of every query, under our names."""
+        return {}
+
+    def scan_layout(self, projected: StructType) -> StructType:
+        """Give the columns that are handed on; by default those that the pipeline projects."""
+        return projected
 
     @abstractmethod
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
@@ -279,9 +292,9 @@ class WindowPlan(Plan):
         """The score."""
         return (self.score.column,)
 
-    def scan_scores(self) -> tuple[tuple[str, bool], ...]:
-        """Give the SQL text of the score, and whether it is a whole number."""
-        return ((self.score_text, self.score.is_exact),)
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of the score."""
+        return (ValueText(self.score_text, self.score.is_exact),)
 
     @property
     def grid(self) -> PaneGrid:

@@ -44,6 +44,9 @@ SETTINGS: Mapping[str, str] = {
     # max_by of k rows always sorts: Spark hashes only with a typed aggregate, and no faster
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "10000",
     "spark.sql.reflect.allowList": "^$",  # matches nothing: SQL text may not call Java
+    # tasks of a state never shorten a traceback. If others did, Spark would start Python workers of
+    # two kinds, and each of them loads everything
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -92,6 +95,8 @@ def session(
     for kind in ("SQL", "DataFrame"):  # errors are raised; nobody wants them on stderr as well
         PySparkLogger.getLogger(f"{kind}QueryContextLogger").setLevel("CRITICAL")
     logging.getLogger().addFilter(_is_not_of_py4j)
+    # what a signal cuts short, Py4J also logs at length, from loggers of its own
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
     path = log_file() if log is None else Path(log)
     try:
         if master is not None and master.startswith("sc://"):

@@ -78,7 +78,12 @@ def observed(
         rank = F.coalesce(rank, F.lit(1 << 20) + F.col("previous_rank"))
     queries = family_of(query).query_columns
     order = F.struct(end, *queries, -rank, "score")
-    best = F.max_by(_shown(leaders, query, LEADERS), order, LEADERS.rows)
+    # ranks beyond those that a board has room for are not even compared: windows come in order,
+    # so all rows of each would be taken in, and leave again with the next
+    has_room = F.lit(True)
+    if query["emit"] != "changes":
+        has_room = F.coalesce(F.col("rank") <= LEADERS.rows, F.lit(True))
+    best = F.max_by(_shown(leaders, query, LEADERS), F.when(has_room, order), LEADERS.rows)
     for column in queries:
         best = _of_first(best, column)
     firsts = F.count_if(F.col("rank") == 1)  # one in each whole ranking, unless rows share ranks

@@ -109,7 +109,7 @@ class TopKPlan(WindowPlan):
         reduced = best_rows if self.rank_by == "row_number" else rows_of_best_scores
         return reduced(rows, self, newest)
 
-    def scan_reduction(self) -> BestRows:
+    def scan_reduction(self, is_stream: bool) -> BestRows:
         """The best rows of each pane."""
         from skyband.spark.scan.reduction import BestRows, Ranking
 
@@ -231,7 +231,7 @@ class TopKPlan(WindowPlan):
 class ArrivalPlan(TopKPlan):
     """A query whose windows count the rows of a key as they arrive."""
 
-    def scan_reduction(self) -> BestRows:
+    def scan_reduction(self, is_stream: bool) -> BestRows:
         """None: each row counts."""
         raise NotScannedError("windows count the rows of a key as they arrive")
 

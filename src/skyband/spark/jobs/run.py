@@ -286,9 +286,9 @@ class Run:
         with _noted(self.job, self.notes):
             rows, self._plan = _resolved(self.job, rows, *places)
         counts = self._read if self.job.batch else None
-        self._leaders = pipeline.answer(rows, self._plan, counts, source)
-        if source is not None:
-            self._files = pipeline.who_reads(rows, self._plan, source)
+        files = pipeline.reading(rows, self._plan, source)
+        self._leaders = pipeline.answer(rows, self._plan, counts, files)
+        self._files = None if files is None else files.words
         self.progress.query_columns = family_of(self.query).query_columns
 
     def go(self, stop: threading.Event, show: Callable[[], None]) -> None:
@@ -533,9 +533,9 @@ def explained(spark: SparkSession, job: Job) -> Explained:
         source = sources.parquet_source(job, rows)
         with _noted(job, notes):
             rows, plan = _resolved(job, rows)
-        leaders = pipeline.answer(rows, plan, source=source)
-        files = None if source is None else pipeline.who_reads(rows, plan, source)
-        return Explained(plan, leaders, columns, notes, files)
+        files = pipeline.reading(rows, plan, source)
+        leaders = pipeline.answer(rows, plan, files=files)
+        return Explained(plan, leaders, columns, notes, None if files is None else files.words)
     except FAILURES as error:
         reworded = failures.reworded(error, None, job.query.score_field)
         raise masked_error(reworded, job.variables) from (None if job.variables else error)

@@ -9,7 +9,7 @@ import this module: it knows neither Spark nor SQL texts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -64,6 +64,35 @@ class Node(ABC):
         return list(dict.fromkeys(names))
 
 
+class OneSided(Node):
+    """An expression of one other, its ``operand``."""
+
+    operand: Node
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The operand."""
+        return (self.operand,)
+
+
+class TwoSided(Node):
+    """An expression with an operator between its two sides."""
+
+    operator: str
+    left: Node
+    right: Node
+
+    @property
+    def sql(self) -> str:
+        """In parentheses."""
+        return f"({self.left.sql} {self.operator} {self.right.sql})"
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """Both sides."""
+        return self.left, self.right
+
+
 @dataclass(frozen=True)
 class ColumnValue(Node):
     """A column."""
@@ -113,23 +142,13 @@ _ROUNDED = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}
 
 
 @dataclass(frozen=True)
-class Arithmetic(Node):
+class Arithmetic(TwoSided):
     """A sum, a difference or a product: of whole numbers exact or refused, else rounded once."""
 
     operator: str
     left: Node
     right: Node
     type: str
-
-    @property
-    def sql(self) -> str:
-        """In parentheses."""
-        return f"({self.left.sql} {self.operator} {self.right.sql})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """Both sides."""
-        return self.left, self.right
 
     @property
     def fails(self) -> bool:
@@ -149,22 +168,13 @@ class Arithmetic(Node):
 
 
 @dataclass(frozen=True)
-class Quotient(Node):
+class Quotient(TwoSided):
     """A quotient of doubles; a division by zero is refused."""
 
     left: Node
     right: Node
     type: str = "double"
-
-    @property
-    def sql(self) -> str:
-        """In parentheses."""
-        return f"({self.left.sql} / {self.right.sql})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """Both sides."""
-        return self.left, self.right
+    operator: str = "/"
 
     @property
     def fails(self) -> bool:
@@ -182,7 +192,7 @@ class Quotient(Node):
 
 
 @dataclass(frozen=True)
-class Negative(Node):
+class Negative(OneSided):
     """A number with its sign turned."""
 
     operand: Node
@@ -192,11 +202,6 @@ class Negative(Node):
     def sql(self) -> str:
         """In parentheses."""
         return f"(- {self.operand.sql})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The number."""
-        return (self.operand,)
 
     @property
     def fails(self) -> bool:
@@ -213,7 +218,7 @@ class Negative(Node):
 
 
 @dataclass(frozen=True)
-class NumberCast(Node):
+class NumberCast(OneSided):
     """A number as one of another type: cut off towards zero, refused where it does not fit."""
 
     operand: Node
@@ -223,11 +228,6 @@ class NumberCast(Node):
     def sql(self) -> str:
         """As a call."""
         return f"CAST({self.operand.sql} AS {self.type.upper()})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The number."""
-        return (self.operand,)
 
     @property
     def fails(self) -> bool:
@@ -276,7 +276,7 @@ _COMPARED = {
 
 
 @dataclass(frozen=True)
-class Comparison(Node):
+class Comparison(TwoSided):
     """A comparison of two values of ``compared`` type; NaN equals NaN and is above all else."""
 
     operator: str
@@ -284,16 +284,6 @@ class Comparison(Node):
     right: Node
     compared: str
     type: str = "boolean"
-
-    @property
-    def sql(self) -> str:
-        """In parentheses."""
-        return f"({self.left.sql} {self.operator} {self.right.sql})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """Both sides."""
-        return self.left, self.right
 
     def evaluate(self, columns: Columns) -> Any:
         """Compare, then mend what Arrow says of NaN."""
@@ -312,23 +302,13 @@ class Comparison(Node):
 
 
 @dataclass(frozen=True)
-class Logic(Node):
+class Logic(TwoSided):
     """Both, or either, of two conditions, where one that is NULL may not matter."""
 
     operator: str
     left: Node
     right: Node
     type: str = "boolean"
-
-    @property
-    def sql(self) -> str:
-        """In parentheses."""
-        return f"({self.left.sql} {self.operator} {self.right.sql})"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """Both sides."""
-        return self.left, self.right
 
     def evaluate(self, columns: Columns) -> Any:
         """As SQL has it."""
@@ -337,7 +317,7 @@ class Logic(Node):
 
 
 @dataclass(frozen=True)
-class Negation(Node):
+class Negation(OneSided):
     """A condition that does not hold."""
 
     operand: Node
@@ -348,18 +328,13 @@ class Negation(Node):
         """In parentheses."""
         return f"(NOT {self.operand.sql})"
 
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The condition."""
-        return (self.operand,)
-
     def evaluate(self, columns: Columns) -> Any:
         """NULL stays NULL."""
         return pc.invert(self.operand.evaluate(columns))
 
 
 @dataclass(frozen=True)
-class NullTest(Node):
+class NullTest(OneSided):
     """Whether a value is NULL, or whether it is ``not_null``; NaN is not NULL."""
 
     operand: Node
@@ -370,11 +345,6 @@ class NullTest(Node):
     def sql(self) -> str:
         """In parentheses."""
         return f"({self.operand.sql} IS {'NOT ' if self.not_null else ''}NULL)"
-
-    @property
-    def children(self) -> tuple[Node, ...]:
-        """The value."""
-        return (self.operand,)
 
     def evaluate(self, columns: Columns) -> Any:
         """Never NULL itself."""
@@ -448,15 +418,24 @@ def in_turn(first: Node, second: Node, columns: Columns) -> tuple[Any, Any]:
     value = first.evaluate(columns)
     if not second.fails or isinstance(value, pa.Scalar) or not value.null_count:
         return value, second.evaluate(columns)
-    places = np.flatnonzero(value.is_valid().to_numpy(zero_copy_only=False))
-    some = {name: columns[name].take(pa.array(places)) for name in second.columns}
-    evaluated = second.evaluate(some)
+    return value, evaluated_where(value.is_valid(), second.evaluate, columns, second.columns)
+
+
+def evaluated_where(
+    condition: Any, evaluate: Callable[[Columns], Any], columns: Columns, names: list[str]
+) -> Any:
+    """What is evaluated of the columns ``names`` where a condition holds, and NULL elsewhere.
+
+    So nothing fails elsewhere. A scalar stays one.
+    """
+    holds = condition.to_numpy(zero_copy_only=False)
+    places = np.flatnonzero(holds)
+    evaluated = evaluate({name: columns[name].take(pa.array(places)) for name in names})
     if isinstance(evaluated, pa.Scalar):
-        return value, evaluated
-    at = np.zeros(len(value), np.int64)
+        return evaluated
+    at = np.zeros(len(holds), np.int64)
     at[places] = np.arange(len(places))
-    missing = value.is_null().to_numpy(zero_copy_only=False)
-    return value, evaluated.take(pa.array(at, mask=missing))
+    return evaluated.take(pa.array(at, mask=~holds))
 
 
 def widened(value: Any, type: str) -> Any:

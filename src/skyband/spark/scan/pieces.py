@@ -1,8 +1,10 @@
-"""What a task does with its files: read columns, count rows, hand on those that may win.
+"""What a task does with its files: read columns, count rows, hand on what may win
+or what they come to.
 
 The columns of time, score and keys are read first; the others only of row groups that hold a row
-which may win. Of each piece of a file a last row tells what was counted, and the newest position,
-which moves the watermark. Workers import this module: it must not import pyspark's SQL.
+which may win, and nothing of those whose statistics tell that none does. Of each piece of a file a
+last row tells what was counted, and the newest position, which moves the watermark. Workers import
+this module.
 """
 
 from __future__ import annotations
@@ -17,17 +19,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skyband.order import Bools, Ints
+from skyband.spark.columns import ALL, COUNTS, POSITION
 from skyband.spark.scan.arithmetic import Node
 from skyband.spark.scan.columns_of_files import (
     arrow_type,
     as_spark_reads,
     has_other_calendar,
-    micros,
     moments_without_zone,
     names_in_file,
     refuse_old,
 )
 from skyband.spark.scan.reduction import Bars, BestRows
+from skyband.spark.scan.row_maker import Columns, RowMaker, ScannedRows
+from skyband.spark.scan.statistics import ColumnRange, column_range, whole_column
+from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore, as_column, without_nan
+from skyband.spark.scores import EXACT_INTS
 
 COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows of a piece."""
@@ -35,85 +41,6 @@ COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
 _ROWS = 1 << 20  # rows that are held at a time
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
 _BUFFER = 4 << 20
-_DAY = 86_400_000_000
-_FURTHEST = ((1 << 63) - 1) // _DAY  # days that microseconds can count
-
-
-@dataclass(frozen=True)
-class ScanScore:
-    """What rows are ranked by: ``scale`` is that of a decimal, ranked in units of its last digit.
-
-    ``exact`` scores are whole numbers, others doubles.
-    """
-
-    name: str
-    node: Node
-    exact: bool
-    scale: int | None = None
-
-    def evaluate(self, columns: dict[str, Any]) -> Any:
-        """The score of each row, as Spark hands it on: -0.0 is 0.0."""
-        value = self.node.evaluate(columns)
-        if self.scale is not None:
-            units = unscaled(value)
-            if self.exact:
-                return units
-            return pc.divide(pc.cast(units, pa.float64()), float(10**self.scale))
-        if self.exact:
-            return value
-        return pc.add(pc.cast(value, pa.float64(), safe=False), 0.0)
-
-
-def unscaled(column: Any) -> Any:
-    """Decimals of up to 18 digits as whole numbers, in units of their last digit."""
-    words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset :]
-    low = np.ascontiguousarray(words[: 2 * len(column) : 2])
-    null = pc.is_null(column).to_numpy(zero_copy_only=False) if column.null_count else None
-    return pa.array(low, mask=null)
-
-
-@dataclass(frozen=True)
-class ScanAxis:
-    """What places rows: a column, and from where on a position cannot be believed.
-
-    ``skew`` is added to the clock of the micro-batch; ``limit`` holds for numbers.
-    """
-
-    column: str
-    dates: bool
-    skew: int | None
-    limit: int | None
-
-    def positions(self, columns: dict[str, Any]) -> Any:
-        """The position of each row."""
-        column = micros(columns[self.column])
-        if not self.dates:
-            return column.cast(pa.int64())
-        days = column.cast(pa.int64())
-        near = pc.less_equal(pc.abs(days), _FURTHEST)
-        return pc.multiply(pc.if_else(near, days, pa.scalar(None, pa.int64())), _DAY)
-
-    def furthest(self, now: int) -> int | None:
-        """The last position that can be believed."""
-        if self.limit is not None:
-            return self.limit - 1
-        return None if self.skew is None else now + self.skew
-
-
-@dataclass(frozen=True)
-class ScanColumn:
-    """A column that is handed on: where it comes from, and whether it is a key, where -0.0 is 0."""
-
-    name: str
-    node: Node
-    is_key: bool = False
-
-    def evaluate(self, columns: dict[str, Any]) -> Any:
-        """The column as it passes through Python."""
-        column = micros(self.node.evaluate(columns))
-        if self.is_key and pa.types.is_floating(column.type):
-            return pc.add(column, pa.scalar(0.0, column.type))
-        return column
 
 
 @dataclass
@@ -127,14 +54,28 @@ class _Counts:
     nan_score: int = 0
     newest: int | None = None
     newest_row: Any = None  # a table of one row
+    extra: dict[str, int] = field(default_factory=dict)  # what a family counts besides, by name
+
+
+@dataclass(frozen=True)
+class _Admitted:
+    """Rows of a batch that may be ranked, and their places in it, None if all of them are.
+
+    What they are handed on with is there only if something is made of it.
+    """
+
+    columns: dict[str, Any]
+    scores: list[Any]
+    times: Ints
+    places: Ints | None
+    handed_on: Columns
 
 
 @dataclass(frozen=True)
 class Scan:
     """A query's rows out of Parquet files, as the pipeline projects them.
 
-    ``types`` are those of the file's columns, as Spark calls them; ``position``, ``everything`` and
-    ``counted`` are the names of columns that are handed on.
+    ``types`` are those of the file's columns, as Spark calls them; ``layout`` is what is handed on.
     """
 
     types: dict[str, str]
@@ -142,12 +83,9 @@ class Scan:
     scores: tuple[ScanScore, ...]
     axis: ScanAxis
     handed_on: tuple[ScanColumn, ...]
-    reduction: BestRows
+    reduction: BestRows | RowMaker
     layout: pa.Schema
-    position: str
-    everything: str
-    counted: str
-    first_columns: tuple[str, ...] = field(default=())
+    first_columns: tuple[str, ...]
 
     def __call__(self, pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The rows of pieces of files: path, first and last byte, and the clock."""
@@ -165,18 +103,55 @@ class Scan:
         with opened(path) as file:
             reader = _Groups(file, path, self.types)
             for group in reader.between(low, high):
-                rows = self._group(reader, group, now, counts, bars)
-                if rows is not None:
-                    yield self._laid_out(rows, None)
+                if isinstance(self.reduction, BestRows):
+                    rows = self._best(self.reduction, reader, group, now, counts, bars)
+                    if rows is not None:
+                        yield self._laid_out(rows, None)
+                else:
+                    yield from self._made(self.reduction, reader, group, now, counts)
         yield self._laid_out(counts.newest_row, counts)
 
-    def _group(self, reader: _Groups, group: int, now: int, counts: _Counts, bars: Bars) -> Any:
+    def _is_out(
+        self, best: BestRows, reader: _Groups, group: int, now: int, counts: _Counts, bars: Bars
+    ) -> bool:
+        """Whether statistics tell that no row of a row group may win; if so, count its rows."""
+        names = [whole_column(score.node) for score in self.scores]
+        if self.where is not None or None in names or any(one.is_key for one in self.handed_on):
+            return False
+        times = reader.range(group, self.axis.column)
+        scores = [reader.range(group, str(name)) for name in names]
+        if times is None or None in scores:
+            return False
+        ends = {self.axis.column: reader.values(self.axis.column, [times.lowest, times.highest])}
+        oldest, newest = self.axis.positions(ends).to_pylist()
+        furthest = self.axis.furthest(now)
+        if furthest is not None and newest > furthest:
+            return False
+        rounded = [one for one, score in zip(scores, self.scores, strict=True) if not score.exact]
+        if any(one.lowest < -EXACT_INTS for one in rounded if one is not None):
+            return False  # its rows are refused
+        highest = [score.highest for score in scores if score is not None]
+        if not best.cannot_win(highest, oldest, newest, bars):
+            return False
+        counts.rows += reader.length(group)
+        counts.no_time += times.nulls
+        counts.null_score += sum(score.nulls for score in scores if score is not None)
+        if counts.newest is None or newest > counts.newest:
+            counts.newest = newest
+            counts.newest_row = _taken(ends, np.array([1]))
+        return True
+
+    def _best(
+        self, best: BestRows, reader: _Groups, group: int, now: int, counts: _Counts, bars: Bars
+    ) -> Any:
         """The columns of the rows of a row group that may win; None if there are none."""
+        if self._is_out(best, reader, group, now, counts, bars):
+            return None
         chosen: list[Any] = []
         at: list[Ints] = []
         offset = 0
         for columns, length in reader.batches(group, self.first_columns):
-            places = self._places(columns, length, now, counts, bars)
+            places = self._places(best, columns, length, now, counts, bars)
             if len(places):
                 chosen.append(_taken(columns, places))
                 at.append(places + offset)
@@ -187,8 +162,20 @@ class Scan:
         rest = [name for name in self.types if name not in self.first_columns]
         return {**rows, **reader.rows(group, rest, np.concatenate(at))}
 
+    def _made(
+        self, maker: RowMaker, reader: _Groups, group: int, now: int, counts: _Counts
+    ) -> Iterator[pa.RecordBatch]:
+        """What stands for the rows of a row group, batch by batch."""
+        for columns, length in reader.batches(group, list(self.types)):
+            rows = self._admitted(columns, length, now, counts)
+            if rows is not None:
+                scanned = ScannedRows(rows.scores, rows.times, rows.handed_on)
+                for made in maker.made(scanned):
+                    yield self._in_layout(made, len(made[POSITION]))
+
     def _places(
         self,
+        best: BestRows,
         columns: dict[str, Any],
         length: int,
         now: int,
@@ -196,6 +183,17 @@ class Scan:
         bars: Bars,
     ) -> Ints:
         """Count the rows of a batch, and find those that may win."""
+        rows = self._admitted(columns, length, now, counts)
+        if rows is None:
+            return np.empty(0, np.int64)
+        keys = [column.evaluate(rows.columns) for column in self.handed_on if column.is_key]
+        places = best.places(rows.scores, rows.times, keys, bars)
+        return places if rows.places is None else rows.places[places]
+
+    def _admitted(
+        self, columns: dict[str, Any], length: int, now: int, counts: _Counts
+    ) -> _Admitted | None:
+        """Count the rows of a batch; those that satisfy the condition and have a sound position."""
         inside: Ints | None = None  # the rows that satisfy the condition, if not all do
         if self.where is not None:
             holds = self.where.evaluate(columns)
@@ -207,24 +205,28 @@ class Scan:
         if inside is not None:
             columns, length = _taken(columns, inside), len(inside)
         if not length:
-            return np.empty(0, np.int64)
-        scores = [_as_column(score.evaluate(columns), length) for score in self.scores]
-        positions = self.axis.positions(columns)
-        sound = self._count(scores, positions, length, now, counts)
+            return None
+        scores = [as_column(score.evaluate(columns), length) for score in self.scores]
+        positions, handed_on, checked = self.axis.positions(columns), Columns(), scores
+        if isinstance(self.reduction, RowMaker):
+            for column in self.handed_on:
+                handed_on[column.name] = as_column(column.evaluate(columns), length)
+            scores = self.reduction.checked(scores, handed_on, counts.extra)
+            checked = scores[:1]
+        sound = self._count(checked, positions, length, now, counts)
         if sound is not None:
             columns, at = _taken(columns, sound), pa.array(sound)
+            handed_on = _taken(handed_on, sound)
             scores, positions = [score.take(at) for score in scores], positions.take(at)
             inside = sound if inside is None else inside[sound]
         if not len(positions):
-            return np.empty(0, np.int64)
+            return None
         times = positions.to_numpy()
         newest = int(times.argmax())
         if counts.newest is None or int(times[newest]) > counts.newest:
             counts.newest = int(times[newest])
             counts.newest_row = _taken(columns, np.array([newest]))
-        keys = [column.evaluate(columns) for column in self.handed_on if column.is_key]
-        places = self.reduction.places(scores, times, keys, bars)
-        return places if inside is None else inside[places]
+        return _Admitted(columns, scores, times, inside, handed_on)
 
     def _count(
         self, scores: Sequence[Any], positions: Any, length: int, now: int, counts: _Counts
@@ -257,16 +259,26 @@ class Scan:
         That row has no score, so it is never ranked.
         """
         length = 1 if rows is None else len(next(iter(rows.values())))
-        arrays = {self.counted: _counted(counts, length)}
+        arrays: Columns = {}
         if rows is not None:
             for column in self.handed_on:
                 if counts is None or column.is_key:
-                    arrays[column.name] = _as_column(column.evaluate(rows), length)
-            arrays[self.position] = self.axis.positions(rows)
+                    arrays[column.name] = as_column(column.evaluate(rows), length)
+            arrays[POSITION] = self.axis.positions(rows)
             if counts is None:
                 for score in self.scores:
-                    arrays[score.name] = _without_nan(_as_column(score.evaluate(rows), length))
-        arrays[self.everything] = pa.array(np.zeros(length, np.int32))
+                    arrays[score.name] = without_nan(as_column(score.evaluate(rows), length))
+        return self._in_layout(arrays, length, counts)
+
+    def _in_layout(
+        self, arrays: Columns, length: int, counts: _Counts | None = None
+    ) -> pa.RecordBatch:
+        """Columns in the order of the layout, and NULL where there is none."""
+        arrays = {
+            **arrays,
+            COUNTS: _counted(counts, self.layout.field(COUNTS).type, length),
+            ALL: pa.array(np.zeros(length, np.int32)),
+        }
         columns = [
             arrays[part.name].cast(part.type)
             if part.name in arrays
@@ -276,29 +288,18 @@ class Scan:
         return pa.RecordBatch.from_arrays(columns, schema=self.layout)
 
 
-def _counted(counts: _Counts | None, length: int) -> Any:
-    fields = [pa.field(name, pa.int64()) for name in COUNTED]
+def _counted(counts: _Counts | None, type: pa.DataType, length: int) -> Any:
+    """What was counted, by the names that the type has; NULL but for the last row of a piece."""
     if counts is None:
-        return pa.nulls(length, pa.struct(fields))
-    values = [pa.array([getattr(counts, name)], pa.int64()) for name in COUNTED]
-    return pa.StructArray.from_arrays(values, fields=fields)
+        return pa.nulls(length, type)
+    by_name = {**{name: getattr(counts, name) for name in COUNTED}, **counts.extra}
+    values = [pa.array([by_name.get(part.name, 0)], pa.int64()) for part in type]
+    return pa.StructArray.from_arrays(values, fields=list(type))
 
 
 def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
     at = pa.array(places)
     return {name: column.take(at) for name, column in columns.items()}
-
-
-def _as_column(value: Any, length: int) -> Any:
-    """A value for each row, also where it is the same for all."""
-    return pa.repeat(value, length) if isinstance(value, pa.Scalar) else value
-
-
-def _without_nan(score: Any) -> Any:
-    """Scores that are ranked: NaN is not, and would be the highest to Spark."""
-    if not pa.types.is_floating(score.type):
-        return score
-    return pc.if_else(pc.is_nan(score), pa.scalar(None, score.type), score)
 
 
 def _truths(condition: Any) -> Bools:
@@ -332,10 +333,25 @@ class _Groups:
                 inside.append(group)
         return inside
 
+    def length(self, group: int) -> int:
+        """How many rows a row group has."""
+        return int(self._file.metadata.row_group(group).num_rows)
+
+    def range(self, group: int, name: str) -> ColumnRange | None:
+        """What statistics tell of a column of a row group, if they tell all."""
+        spelled = self._spelled.get(name)
+        if spelled is None or self._shifted or spelled in self._int96:
+            return None
+        return column_range(self._file, group, spelled, self._types[name])
+
+    def values(self, name: str, values: list[int]) -> Any:
+        """Values of statistics as a column."""
+        return pa.array(values, arrow_type(self._types[name]))
+
     def batches(self, group: int, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], int]]:
         """Columns of a row group, in stretches of rows, and how long each is."""
         known = [name for name in names if name in self._spelled]
-        left = self._file.metadata.row_group(group).num_rows
+        left = self.length(group)
         if not known:
             while left:
                 length = min(left, _ROWS)

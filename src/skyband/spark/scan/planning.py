@@ -5,6 +5,7 @@ What they hand on has the columns that the pipeline would project, and one with 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -12,32 +13,50 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StructField, StructType
 
 from skyband.spark.axis import Axis
-from skyband.spark.columns import ALL, COUNTS, POSITION, TransportColumn, score_names
+from skyband.spark.columns import COUNTS, TransportColumn, score_names
 from skyband.spark.plan import Plan
 from skyband.spark.scan import NotScannedError
-from skyband.spark.scan.arithmetic import Node
+from skyband.spark.scan.arithmetic import NUMBERS, Node
 from skyband.spark.scan.columns_of_files import readable
-from skyband.spark.scan.pieces import COUNTED, Scan, ScanAxis, ScanColumn, ScanScore
+from skyband.spark.scan.pieces import COUNTED, Scan
+from skyband.spark.scan.row_maker import RowMaker
 from skyband.spark.scan.source import ParquetSource
 from skyband.spark.scan.translation import column_value, translated, type_name
+from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore
 
 
-def scanned(source: ParquetSource, projected: StructType, plan: Plan) -> DataFrame | None:
-    """The rows that tasks hand on which read the files; None if Spark reads them."""
+@dataclass(frozen=True)
+class Reading:
+    """Who reads the files of a query: tasks, by a ``scan``, or Spark, for a ``reason``."""
+
+    source: ParquetSource
+    layout: StructType
+    scan: Scan | None
+    reason: str = ""
+
+    @property
+    def words(self) -> str:
+        """Who reads the files, and why, in words."""
+        if self.scan is None:
+            return f"read by Spark: {self.reason}"
+        reduction = self.scan.reduction
+        made = reduction.hands_on if isinstance(reduction, RowMaker) else "only rows that may win"
+        return f"read by tasks, with Arrow: {made} are handed to Spark"
+
+    def rows(self, partitions: int) -> DataFrame | None:
+        """The rows that tasks hand on which read the files; None if Spark reads them."""
+        if self.scan is None:
+            return None
+        return self.source.pieces(partitions).mapInArrow(self.scan, self.layout)
+
+
+def reading(source: ParquetSource, projected: StructType, plan: Plan) -> Reading:
+    """Decide who reads; ``projected`` is the layout of the rows that the pipeline projects."""
     try:
         scan = scan_of(source, projected, plan)
-    except NotScannedError:
-        return None
-    return source.pieces(plan.base.partitions).mapInArrow(scan, handed_on_layout(projected))
-
-
-def words(source: ParquetSource, projected: StructType, plan: Plan) -> str:
-    """Who reads the files of a source, and why, in words."""
-    try:
-        scan_of(source, projected, plan)
+        return Reading(source, handed_on_layout(projected, plan), scan)
     except NotScannedError as reason:
-        return f"read by Spark: {reason}"
-    return "read by tasks, with Arrow: only rows that may win are handed to Spark"
+        return Reading(source, projected, None, str(reason))
 
 
 def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
@@ -50,7 +69,7 @@ def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
         raise NotScannedError(why_not)
     if plan.base.deduplicate_by:
         raise NotScannedError("rows that repeat each other must meet before any is left out")
-    reduction = plan.scan_reduction()
+    reduction = plan.scan_reduction(source.frame.isStreaming)
     translation = _Columns(source.frame, plan)
     scores = translation.scores()
     axis = _axis(plan.base.axis)
@@ -58,6 +77,7 @@ def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
     others = [
         *translation.columns("tie", plan.base.ties),
         *translation.columns("kept", plan.base.columns),
+        *translation.extra_columns(),
     ]
     where = translation.where()
     first = [axis.column]
@@ -67,7 +87,7 @@ def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
         first += where.columns
     names = list(dict.fromkeys([*first, *(name for one in others for name in one.node.columns)]))
     types = {name: translation.type(name) for name in names}
-    layout = handed_on_layout(projected)
+    layout = handed_on_layout(projected, plan)
     return Scan(
         types,
         where,
@@ -76,17 +96,16 @@ def scan_of(source: ParquetSource, projected: StructType, plan: Plan) -> Scan:
         (*keys, *others),
         reduction,
         to_arrow_schema(layout),
-        POSITION,
-        ALL,
-        COUNTS,
         tuple(dict.fromkeys(first)),
     )
 
 
-def handed_on_layout(projected: StructType) -> StructType:
-    """The columns that tasks hand on."""
-    counts = StructType([StructField(name, LongType()) for name in COUNTED])
-    fields = [StructField(field.name, field.dataType) for field in projected.fields]
+def handed_on_layout(projected: StructType, plan: Plan) -> StructType:
+    """The columns that tasks hand on, and what they have counted."""
+    names = (*COUNTED, *plan.extra_counts)
+    counts = StructType([StructField(name, LongType()) for name in names])
+    columns = plan.scan_layout(projected)
+    fields = [StructField(field.name, field.dataType) for field in columns.fields]
     return StructType([*fields, StructField(COUNTS, counts)])
 
 
@@ -113,13 +132,23 @@ class _Columns:
         """What rows are ranked by."""
         scores = self._plan.scan_scores()
         parts = []
-        for name, (text, exact) in zip(score_names(len(scores)), scores, strict=True):
-            node = self._translated(text, "by")
+        for name, (text, exact, option, needs) in zip(
+            score_names(len(scores)), scores, strict=True
+        ):
+            node = self._translated(text, option)
             scale = None
+            if node.type not in NUMBERS and not node.type.startswith("decimal("):
+                raise NotScannedError(f"{text} is of type {node.type}")
             if node.type.startswith("decimal("):
                 scale = int(node.type[:-1].split(",")[1])
-            parts.append(ScanScore(name, node, exact, scale))
+            needed = tuple(map(self._column, needs))
+            parts.append(ScanScore(name, node, exact, scale, option, needed))
         return parts
+
+    def extra_columns(self) -> list[ScanColumn]:
+        """Columns that only this family hands on."""
+        extra = self._plan.scan_columns()
+        return [ScanColumn(name, self._column(column)) for name, column in extra.items()]
 
     def columns(
         self, prefix: str, columns: tuple[TransportColumn, ...], is_key: bool = False

@@ -64,6 +64,24 @@ class BestRows:
             parts.append(groups.newest())
         return parts[0] if len(parts) == 1 else np.unique(np.concatenate(parts))
 
+    def cannot_win(self, highest: Sequence[int], oldest: int, newest: int, bars: Bars) -> bool:
+        """Whether no row of a stretch of time may win, of whose scores the highest are given.
+
+        Rows have no keys. One that scores as much as the k-th best may still win, as the newer.
+        """
+        if self.newest or any(ranking.rank_by != "row_number" for ranking in self.rankings):
+            return False
+        halves = 2 if self.split else 1
+        first = (oldest - self.offset) // self.slide * halves
+        last = ((newest - self.offset) // self.slide + 1) * halves
+        if last - first > _REMEMBERED:
+            return False
+        return all(
+            (number, pane) in bars and score < bars[number, pane][0]
+            for number, score in enumerate(highest)
+            for pane in range(first, last)
+        )
+
 
 class _Groups:
     """The rows of a batch by pane and key."""

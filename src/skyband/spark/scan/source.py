@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from os import PathLike, fspath
 from typing import Any
 
@@ -71,7 +72,7 @@ class ParquetSource:
             value = self.frame.sparkSession.conf.get(name)
             if value is not None and value.upper() != expected.upper():
                 return f"{name} is {value}"
-        extra = set(self._files().columns) - {"path", "modificationTime", "length", "content"}
+        extra = set(self._files.columns) - {"path", "modificationTime", "length", "content"}
         if extra:
             return f"folders hold the column {min(extra)}"
         return None
@@ -80,14 +81,15 @@ class ParquetSource:
         """Pieces of all files, spread over tasks: path, first and last byte, and the clock."""
         last = F.greatest(F.col("length") - 1, F.lit(0))
         low = F.explode(F.sequence(F.lit(0).cast("bigint"), last, F.lit(PIECE).cast("bigint")))
-        pieces = self._files().select("path", low.alias("low"))
+        pieces = self._files.select("path", low.alias("low"))
         clock = F.unix_micros(F.current_timestamp())
         return pieces.select(
             "path", "low", (F.col("low") + PIECE).alias("high"), clock.alias("now")
         ).repartition(_PER_PARTITION * partitions)
 
+    @cached_property
     def _files(self) -> DataFrame:
-        """The files, whose content nobody reads."""
+        """The files, listed once, whose content nobody reads."""
         shared = {n: value for n, value in self.options.items() if n.lower() in _SHARED_OPTIONS}
         spark = self.frame.sparkSession
         reader: Any = spark.readStream if self.frame.isStreaming else spark.read
@@ -108,9 +110,9 @@ def parquet(
     """Parquet files as a source that :func:`top_k` and its sisters take in place of a DataFrame.
 
     Spark discovers the files, exactly once in a stream; tasks read them with Arrow and hand on only
-    rows that may win, which is several times as fast. The answers are those that a DataFrame of
-    the files would get; where a query asks for what tasks cannot evaluate exactly, Spark reads the
-    files as ever. ``skyband explain`` and the plan say which.
+    what may win, or what rows come to, which is several times as fast. The answers are those that a
+    DataFrame of the files would get; where a query asks for what tasks cannot evaluate exactly,
+    Spark reads the files as ever. ``skyband explain`` and the plan say which.
 
     ``schema`` is that of the files; a ``stream`` without one takes that of the files that are there
     now. ``options`` are those of ``spark.read`` and ``spark.readStream``.

@@ -14,7 +14,12 @@ from skyband.spark.state.updates import UPDATE_COLUMNS
 SERVERS = "kafka.bootstrap.servers"
 """The option of Spark that says where brokers are."""
 
-_JSON = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # the default drops microseconds
+# the defaults drop microseconds, and follow the zone of the session: keys would, too
+_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
 
 
 def to_kafka(
@@ -26,23 +31,25 @@ def to_kafka(
     again, under the same keys: at least once, and once in a topic that is compacted. ``servers``
     are where brokers are, ``options`` those of Spark's connector, such as ``kafka.acks``.
     """
-    RankedLayout.of(leaders)
-    given = {**(options or {}), SERVERS: servers, "topic": topic}
+    layout = RankedLayout.of(leaders)
+    connector_options = {**(options or {}), SERVERS: servers, "topic": topic}
 
     def write(rows: DataFrame, batch: int) -> None:
-        records(rows).write.format("kafka").options(**given).mode("append").save()
+        writer = records(rows, layout).write.format("kafka").options(**connector_options)
+        writer.mode("append").save()
 
     return write
 
 
-def records(leaders: DataFrame) -> DataFrame:
+def records(leaders: DataFrame, layout: RankedLayout | None = None) -> DataFrame:
     """Make records of ranked rows, in JSON: a key names a place in a ranking.
 
     A row that is written twice has the same key both times. Rows that left have no rank, but one
     that they had. Where rows share ranks, all that is known of a row is part of its key. Headers
     say what a record is about to readers that do not parse it: the window, and its revision.
+    ``layout`` is that of the stream whose rows they are, if they are a batch of it.
     """
-    layout = RankedLayout.of(leaders)
+    layout = layout or RankedLayout.of(leaders)
     names = [*layout.groups]
     if layout.emit == "changes":
         names.append("previous_rank")
@@ -59,7 +66,8 @@ def records(leaders: DataFrame) -> DataFrame:
 
 
 def _headers(leaders: DataFrame) -> Column:
-    texts = {name: F.col(f"window.{name}") for name in ("start", "end")}
+    window = F.to_json("window", _JSON)  # moments are written as in the value
+    texts = {name: F.get_json_object(window, f"$.{name}") for name in ("start", "end")}
     texts |= {name: F.col(name) for name in UPDATE_COLUMNS if name in leaders.columns}
     return F.array(
         *(

@@ -10,6 +10,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from skyband.errors import QueryError
+from skyband.errors import DataError, QueryError
 from skyband.spark.columns import quoted
 from skyband.spark.families import description_of, family_of
 from skyband.spark.options import plain_path
@@ -162,6 +163,7 @@ class RankedLayout:
         import pyarrow as pa
 
         table = rows.select(*(self._flat(c) for c in self.columns if c.name != PLACE)).toArrow()
+        check_moments(table)
         if self.emit == "updates":
             table = self._newest_revisions(table)
         at = [column.name for column in self.columns].index(PLACE)
@@ -201,6 +203,30 @@ class RankedLayout:
             left_empty = rank is None and self.emit != "changes"
             places.append(0 if left_empty else reached[ranking])
         return places
+
+
+def check_moments(table: pa.Table) -> None:
+    """Refuse moments that Python, and so the clients of databases, cannot hold.
+
+    Spark's years go to 294247, Python's from 1 to 9999.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    first, last = date(1, 1, 1), date(9999, 12, 31)
+    for field in table.schema:
+        if not pa.types.is_temporal(field.type):
+            continue
+        days = pc.min_max(table[field.name].cast(pa.date32(), safe=False))
+        for bound, is_beyond in (("min", pc.less), ("max", pc.greater)):
+            limit = pa.scalar(first if bound == "min" else last, pa.date32())
+            if is_beyond(days[bound], limit).as_py():
+                when = "before the year 1" if bound == "min" else "after the year 9999"
+                raise DataError(
+                    f"column {field.name} has a moment {when}",
+                    "years from 1 to 9999, which clients of databases can hold",
+                    f"leave such rows out with where=, or {field.name} out with keep=[...]",
+                )
 
 
 def comparable(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -283,7 +283,9 @@ class RedisBoards:
             commands.zadd(board.index, {name: _position(board.end)})
         else:
             commands.zrem(board.index, name)
-        window = {"start": _plain(board.start), "end": _plain(board.end), "batch": batch}
+        window = {"end": _plain(board.end), "batch": batch}
+        if board.start is not None:  # all time has none
+            window["start"] = _plain(board.start)
         if self.layout.emit == "updates":
             window |= {"revision": board.revision, "final": int(board.final)}
         if board.end is not None:

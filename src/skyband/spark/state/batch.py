@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain, groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -182,19 +182,26 @@ def python_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def tables(batches: Iterator[pa.RecordBatch], least: int) -> Iterator[pa.Table]:
-    """Batches together, in tables of at least so many rows but for the last; none without rows."""
+def tables(
+    batches: Iterator[pa.RecordBatch], least: int, unit: Literal["num_rows", "nbytes"] = "num_rows"
+) -> Iterator[pa.Table]:
+    """Batches together, in tables of at least so many rows, or bytes, but for the last.
+
+    None is without rows.
+    """
     import pyarrow as pa
 
     waiting: list[pa.RecordBatch] = []
-    rows = 0
+    size = 0
     for batch in batches:
+        if not batch.num_rows:
+            continue
         waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= least:
+        size += getattr(batch, unit)
+        if size >= least:
             yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
-    if rows:
+            waiting, size = [], 0
+    if waiting:
         yield pa.Table.from_batches(waiting)
 
 

@@ -9,12 +9,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from pyspark.sql.types import DataType, DoubleType, LongType, StructField
+from pyspark.sql.types import ArrayType, DataType, DoubleType, LongType, StructField, StructType
 
 from skyband.order import Ints, Scores, shared_ranks
 from skyband.query import Numbers, RankBy
 from skyband.spark.axis import FOREVER, PaneLifetimes, WatermarkProgress
-from skyband.spark.columns import SCORE, indexed
+from skyband.spark.columns import ALL, SCORE, indexed
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -29,6 +29,8 @@ from skyband.spark.state.processor import (
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from skyband.spark.state.packed import PackedSpec
 
 Column = list[Any]
 Side = Literal["left", "right"]
@@ -432,6 +434,19 @@ class CandidateSpec(StateSpec):
     def shares_ranks(self) -> bool:
         """Whether rows of equal score share a rank, so that answers say the ranks."""
         return self.rank_by != "row_number"
+
+    def packed(self) -> PackedSpec | None:
+        """The same for whole rankings by row number and key, without nested columns.
+
+        A single ranking has few panes in a batch: two more steps in Python would cost it more than
+        they save.
+        """
+        nested = any(isinstance(type, (ArrayType, StructType)) for type in self.types)
+        if self.groups == (ALL,) or self.changes or self.shares_ranks or nested:
+            return None
+        from skyband.spark.state.packed import PackedSpec
+
+        return PackedSpec.of(self)
 
     def pane(self, values: tuple[Any, ...]) -> CandidatePane:
         """A pane of its label, number, scores, carried columns, last complete window."""

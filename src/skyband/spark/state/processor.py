@@ -38,6 +38,7 @@ from skyband.spark.state.worker_memory import leave_out_imports
 
 if TYPE_CHECKING:
     from skyband.spark.state.candidates import Answer
+    from skyband.spark.state.packed import PackedSpec
 
 T = TypeVar("T")
 
@@ -152,6 +153,10 @@ class StateSpec(ABC):
     def progress(self, watermark: int) -> WatermarkProgress:
         """How far a watermark is."""
         return self.axis.progress(watermark, self.grid)
+
+    def packed(self) -> PackedSpec | None:
+        """The same state for panes and answers in blocks of bytes, if it can be kept so."""
+        return None
 
     def weight(self, row: tuple[Any, ...]) -> int:
         """How many ranked rows an output row holds, without its key."""

@@ -77,10 +77,16 @@ def spread(rows: DataFrame, base: BasePlan, shards: int) -> DataFrame:
     hashed = F.xxhash64(*base.column_names)
     shard = F.pmod(hashed, F.lit(shards)).cast("int")
     if not base.keys:
-        partitions = base.partitions if rows.isStreaming else shards
-        keys = F.array(*(F.lit(key) for key in shard_keys(shards, partitions)))
-        shard = F.get(keys, shard)
+        names = F.array(*(F.lit(name) for name in shard_names(base, shards, rows.isStreaming)))
+        shard = F.get(names, shard)
     return rows.withColumns({HASH: hashed, SHARD: shard})
+
+
+def shard_names(base: BasePlan, shards: int, is_stream: bool) -> list[int]:
+    """The shards by the remainder of a hash; without keys those that different tasks get."""
+    if base.keys:
+        return list(range(shards))
+    return shard_keys(shards, base.partitions if is_stream else shards)
 
 
 def shard_panes(

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 
 from skyband.order import Floats, Ints
 from skyband.spark.columns import LABEL, LONGER, POSITION, SCORE
-from skyband.spark.panes import last_complete_window, longer, pane_number
+from skyband.spark.panes import last_complete_window, longer, or_else, pane_number
 from skyband.spark.state.batch import tables
 from skyband.spark.state.shards import SHARD, shard_keys
 
@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 
     from skyband.spark.families.dominating.plan import DominatingPlan
 
+POINTS = "points"
+"""The points of each shard, as bytes."""
+
 _ROWS = "_sky_rows"
-_ROWS_PER_BLOCK = 250_000  # rows of a task that become blocks at once
+ROWS_PER_BLOCK = 250_000
+"""Rows of a task that become blocks at once."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +60,9 @@ class PointBlockWriter:
 
     def blocks(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The blocks of a task's rows."""
-        return map(self._blocks, tables(batches, _ROWS_PER_BLOCK))
+        return map(self.of_rows, tables(batches, ROWS_PER_BLOCK))
 
-    def _blocks(self, rows: pa.Table) -> pa.RecordBatch:
+    def of_rows(self, rows: pa.Table) -> pa.RecordBatch:
         """Blocks of some rows: label, longer, newest position, points by shard, rows that matter.
 
         Rows that cannot be ranked take part with their positions only.
@@ -100,7 +104,7 @@ class PointBlockWriter:
                 pa.StructArray.from_arrays(columns, list(self.names)),
             ),
         ]
-        names = [LABEL, *([LONGER] if self.split else []), POSITION, "points", _ROWS]
+        names = [LABEL, *([LONGER] if self.split else []), POSITION, POINTS, _ROWS]
         return pa.RecordBatch.from_arrays(arrays, names)
 
 
@@ -115,26 +119,53 @@ def point_shards(points: Floats, position: Ints, shards: int) -> Ints:
     return (mixed % np.uint64(shards)).astype(np.int64)
 
 
-def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
-    """Blocks of the rows of each task, whose labels are numbers."""
-    base, lives_longer = plan.base, longer(rows)
+def block_writer(plan: DominatingPlan) -> PointBlockWriter:
+    """What makes blocks of the rows of a task."""
+    base = plan.base
     # equal positions and ties: any order will do
-    names = [POSITION, *base.tie_names, *plan.coordinate_names, *base.column_names]
-    writer = PointBlockWriter(
-        plan.query.k, len(plan.points), plan.shards, bool(lives_longer), tuple(names), plan.dense
+    names = (POSITION, *base.tie_names, *plan.coordinate_names, *base.column_names)
+    return PointBlockWriter(
+        plan.query.k, len(plan.points), plan.shards, plan.grid.split, names, plan.dense
     )
-    needed = rows.select(LABEL, *lives_longer, SCORE, *names)
-    row = StructType([StructField(name, needed.schema[name].dataType) for name in names])
-    schema = StructType(
+
+
+def block_layout(writer: PointBlockWriter, rows: StructType) -> StructType:
+    """The columns of blocks of rows."""
+    row = StructType([StructField(name, rows[name].dataType) for name in writer.names])
+    return StructType(
         [
             StructField(LABEL, LongType()),
-            *(StructField(name, BooleanType()) for name in lives_longer),
+            *([StructField(LONGER, BooleanType())] if writer.split else []),
             StructField(POSITION, LongType()),
-            StructField("points", ArrayType(BinaryType(), False)),
+            StructField(POINTS, ArrayType(BinaryType(), False)),
             StructField(_ROWS, ArrayType(row)),
         ]
     )
-    return needed.mapInArrow(writer.blocks, schema)
+
+
+def pane_blocks(rows: DataFrame, plan: DominatingPlan) -> DataFrame:
+    """Blocks of the rows of each task, whose labels are numbers."""
+    writer = block_writer(plan)
+    needed = rows.select(LABEL, *longer(rows), SCORE, *writer.names)
+    return needed.mapInArrow(writer.blocks, block_layout(writer, needed.schema))
+
+
+def blocks_of_tasks(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
+    """Blocks that tasks have made of files, and what only moves the watermark as empty ones.
+
+    Spark would drop those before they do: it leaves out early what has nothing to explode.
+    """
+    grid, position = plan.grid, F.col(POSITION)
+    labels = {LABEL: grid.label_sql(position)}
+    if grid.split:
+        labels[LONGER] = grid.in_longer_pane_sql(position)
+    nothing = F.array_repeat(F.lit(b""), plan.shards)
+    return blocks.withColumns(
+        {
+            **{name: or_else(F.col(name), value) for name, value in labels.items()},
+            POINTS: F.coalesce(F.col(POINTS), nothing),
+        }
+    )
 
 
 def panes_of_blocks(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
@@ -154,7 +185,7 @@ def panes_of_blocks(blocks: DataFrame, plan: DominatingPlan) -> DataFrame:
         SHARD,
         LABEL,
         pane_number(groups, plan),
-        "points",
+        POINTS,
         *(rows[name].alias(name) for name in plan.coordinate_names),
         *(F.when(first, rows[name]).alias(name) for name in base.column_names),
         *(complete if base.axis.counts_rows else []),
@@ -169,8 +200,8 @@ def _per_shard(blocks: DataFrame, plan: DominatingPlan, keys: list[int]) -> Data
             row = row.withField(name, F.lit(None).cast(type))
         return row
 
-    rest = [name for name in blocks.columns if name != "points"]
-    shares = blocks.select(*rest, F.posexplode("points").alias("place", "points"))
+    rest = [name for name in blocks.columns if name != POINTS]
+    shares = blocks.select(*rest, F.posexplode(POINTS).alias("place", POINTS))
     rows = F.when(F.col("place") == 0, F.col(_ROWS)).otherwise(F.transform(_ROWS, bare))
     shard = F.get(F.array(*map(F.lit, keys)), F.col("place"))
     return shares.withColumn(_ROWS, rows).withColumn(SHARD, shard).drop("place")
@@ -179,7 +210,7 @@ def _per_shard(blocks: DataFrame, plan: DominatingPlan, keys: list[int]) -> Data
 def _aggregated(blocks: DataFrame) -> DataFrame:
     """Whole panes: all their blocks, once the watermark has closed them, in the order of time."""
     groups = blocks.groupBy(SHARD, LABEL, *longer(blocks)).agg(
-        F.collect_list("points").alias("points"),
+        F.collect_list(POINTS).alias(POINTS),
         F.flatten(F.collect_list(_ROWS)).alias(_ROWS),
         F.max(POSITION).alias(POSITION),
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
@@ -44,11 +44,15 @@ from skyband.spark.panes import (
     watermarked,
 )
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scan import NotScannedError, ValueText
 from skyband.spark.scores import Score, score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shards import SHARD
 from skyband.windows import TimeWindow, require_sliding
+
+if TYPE_CHECKING:
+    from skyband.spark.scan.row_maker import RowMaker
 
 _COUNTED = 6 * 8  # bytes of a candidate besides its point and its columns
 
@@ -155,10 +159,28 @@ class DominatingPlan(WindowPlan):
         """The dimensions under our names."""
         return indexed("x", len(self.points))
 
+    def scan_reduction(self, is_stream: bool) -> RowMaker:
+        """Blocks of points."""
+        from skyband.spark.families.dominating.scan import PointsByTasks
+
+        return PointsByTasks(blocks.block_writer(self), self.grid, self.query.signs)
+
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of each attribute."""
+        return tuple(ValueText(name, False, "dimension") for name in self.query.names)
+
+    def scan_layout(self, projected: StructType) -> StructType:
+        """Give the columns of blocks."""
+        return blocks.block_layout(blocks.block_writer(self), projected)
+
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Cut the rows of each task into blocks, and put the panes of each shard together."""
-        rows = labelled(deduplicated(rows, self.base), self.grid)
-        placed = watermarked(blocks.pane_blocks(rows, self), self.base, self.grid.slide)
+        if blocks.POINTS in rows.columns:  # by tasks that have read files
+            made = blocks.blocks_of_tasks(rows, self)
+        else:
+            rows = labelled(deduplicated(rows, self.base), self.grid)
+            made = blocks.pane_blocks(rows, self)
+        placed = watermarked(made, self.base, self.grid.slide)
         return blocks.panes_of_blocks(placed, self)
 
     def state(self) -> StateSpec:
@@ -250,6 +272,10 @@ class DominatingByKeyPlan(DominatingPlan):
     """A query by key; it has no shards."""
 
     path: ClassVar[str] = "key"
+
+    def scan_reduction(self, is_stream: bool) -> RowMaker:
+        """Leave all rows to Spark, which collects them for the engine of their key."""
+        raise NotScannedError("every row goes to the local engine of its key as it is")
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Collect all rows of each pane; the engine needs no more than one pane per step."""

@@ -9,12 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, DoubleType, FloatType, IntegerType, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    StructType,
+)
 
 from skyband.errors import DataError, QueryError
 from skyband.incomplete import ALGORITHMS
@@ -24,7 +31,6 @@ from skyband.spark.columns import (
     SCORE,
     Names,
     TransportColumn,
-    check_spelling,
     column_names,
     quoted,
     require_frame,
@@ -33,12 +39,21 @@ from skyband.spark.columns import (
 from skyband.spark.explain import Lines, pane_lines, panes_of
 from skyband.spark.families.incomplete.engine import IncompleteEngine
 from skyband.spark.families.incomplete.union_streams import NAME, VALUE, union_streams
+from skyband.spark.families.incomplete.values import (
+    OUTSIDE,
+    STREAM,
+    UNKNOWN,
+    StreamBounds,
+    bounded_sql,
+    stream_place,
+)
 from skyband.spark.jobs.failures import Cause
 from skyband.spark.jobs.queries import JobQuery, OrderFields, Part, SafeText, WindowQuery
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_algorithm, check_shards, usual_shards
 from skyband.spark.panes import settled
 from skyband.spark.plan import Family, WindowPlan, check_k, resolve_base
+from skyband.spark.scan import NotScannedError, ValueText
 from skyband.spark.scores import Score, score_column
 from skyband.spark.state.row_blocks import RowBlocks
 from skyband.spark.state.shard import ShardSpec, synthetic_times
@@ -52,11 +67,12 @@ from skyband.spark.state.shards import (
 )
 from skyband.windows import AllTimeWindow
 
-STREAM = "_sky_stream"
+if TYPE_CHECKING:
+    from skyband.spark.scan.row_maker import RowMaker
+
 CLIPPED = "_sky_clipped"
-OUTSIDE = "a value beyond the bounds"
-"""How the error of a row begins, see :attr:`IncompleteFamily.causes`."""
-UNKNOWN = "a stream that is not named"
+_COMPARED = ("string", "tinyint", "smallint", "int", "bigint")
+"""Types of names of streams that tasks compare as Spark does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,6 +182,7 @@ class IncompletePlan(WindowPlan):
     """
 
     stream_column: str
+    stream_type: DataType
     stream: Column
     clipped: Column
     options: Mapping[str, Any]
@@ -180,6 +197,34 @@ class IncompletePlan(WindowPlan):
     def extra_counts(self) -> Mapping[str, Column]:
         """How many values were moved."""
         return {"clipped": F.count_if(CLIPPED)}
+
+    def scan_reduction(self, is_stream: bool) -> RowMaker:
+        """The largest value of each object in a stream and pane: others never matter."""
+        from skyband.spark.families.incomplete.scan import LargestByTasks
+
+        base, query = self.base, self.query
+        if query.most > 1:
+            raise NotScannedError("repeated values are added up, so every row matters")
+        for column in base.columns:
+            if isinstance(column.type, (DoubleType, FloatType)):
+                raise NotScannedError(
+                    f"{column.name} is an id of type {column.type.simpleString()}"
+                )
+        if self.stream_type.simpleString() not in _COMPARED:
+            named = f"{self.stream_column} is of type {self.stream_type.simpleString()}"
+            raise NotScannedError(f"{named} and names streams")
+        clips, ids = query.outside == "clip", tuple(base.column_names)
+        return LargestByTasks(StreamBounds.of(query), clips, self.grid, ids)
+
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of the value; Spark evaluates it of rows without an id to clip it."""
+        clips = self.query.outside == "clip"
+        needs = () if clips else tuple(column.name for column in self.base.columns)
+        return (ValueText(self.score_text, False, "value", needs),)
+
+    def scan_columns(self) -> Mapping[str, str]:
+        """Give the column that names a row's stream."""
+        return {STREAM: self.stream_column}
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Spread objects over shards; give each all rows of its panes."""
@@ -386,8 +431,8 @@ class IncompleteFamily(Family):
         check_k(query.k)
         _check_ids(df, options)
         base = resolve_base(df, options, query.window, carry=options.id, carry_option="id")
-        stream = _stream(df, options, query)
-        value, clipped = _bounded(value, stream, query)
+        name, stream = stream_place(df, options.stream, query)
+        value, clipped = bounded_sql(value, stream, query)
         nameless = reduce(Column.__or__, map(_missing, base.columns))
         alone = (
             bool(base.keys)
@@ -401,6 +446,7 @@ class IncompleteFamily(Family):
             options.value_text or str(options.value),
             options.algorithm,
             str(options.stream),
+            df.schema[name].dataType,
             stream,
             clipped & ~nameless,
             dict(options.options or {}),
@@ -438,48 +484,3 @@ def _missing(column: TransportColumn) -> Column:
     name = quoted(column.name)
     missing = F.col(name).isNull()
     return missing | F.isnan(name) if isinstance(column.type, (DoubleType, FloatType)) else missing
-
-
-def _stream(df: DataFrame, options: IncompleteOptions, query: TopKIncomplete) -> Column:
-    """The place of a row's stream among those of the query; rows of others are an error."""
-    if options.stream is None:
-        raise QueryError(
-            "stream was not given",
-            "the column that says which stream a row belongs to, or a DataFrame per stream",
-            "write stream='camera', or top_k_incomplete({'north': df, 'south': df}, ...)",
-        )
-    (name,) = column_names(df.schema, options.stream, "stream")
-    check_spelling(df, {name})
-    type = df.schema[name].dataType
-    if isinstance(type, (ArrayType, StructType)):
-        raise DataError(f"stream {name!r} is of type {type.simpleString()}", "a column of names")
-    column = F.col(quoted(name)).cast("string")
-    names = F.array(*(F.lit(stream) for stream in query.streams))
-    place = F.array_position(names, column) - F.lit(1)
-    shown = F.coalesce(F.concat(F.lit("'"), column, F.lit("'")), F.lit("NULL"))
-    known = ", ".join(query.streams)
-    error = F.raise_error(F.concat(F.lit(f"{UNKNOWN}: "), shown, F.lit(f" is none of {known}")))
-    return F.when(place >= F.lit(0), place).otherwise(error.cast("bigint")).cast("int")
-
-
-def _bounded(value: Column, stream: Column, query: TopKIncomplete) -> tuple[Column, Column]:
-    """A value within the bounds of its stream, and whether it was beyond them."""
-    low, high = (_of_stream(bounds.tolist(), stream) for bounds in (query.low, query.high))
-    sound = value.isNotNull() & ~F.isnan(value)
-    beyond = F.coalesce(sound & ((value < low) | (value > high)), F.lit(False))
-    if query.outside == "clip":
-        clipped = F.greatest(low, F.least(high, value))
-        return F.when(sound, clipped).otherwise(value), beyond
-    names = F.array(*(F.lit(name) for name in query.streams))
-    error = F.raise_error(F.concat(
-        F.lit(f"{OUTSIDE}: "), value.cast("string"),
-        F.lit(" in stream '"), F.get(names, stream),
-        F.lit("' is not from "), low.cast("string"), F.lit(" to "), high.cast("string"),
-    ))  # fmt: skip
-    return F.when(beyond, error.cast("double")).otherwise(value), F.lit(False)
-
-
-def _of_stream(bounds: list[float], stream: Column) -> Column:
-    if len(set(bounds)) == 1:
-        return F.lit(bounds[0])
-    return F.get(F.array(*(F.lit(bound) for bound in bounds)), stream)

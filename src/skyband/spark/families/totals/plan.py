@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     BinaryType,
     DecimalType,
     DoubleType,
     FloatType,
+    IntegerType,
     LongType,
     StringType,
     StructField,
@@ -49,7 +51,7 @@ from skyband.spark.families.totals.blocks import (
     also_column,
 )
 from skyband.spark.families.totals.state import TotalsSpec
-from skyband.spark.families.totals.sums import EXACT, Accumulator, PartialSums
+from skyband.spark.families.totals.sums import EXACT, WHOLE, Accumulator, PartialSums
 from skyband.spark.jobs.queries import (
     DESCRIBED,
     JobEmit,
@@ -61,7 +63,7 @@ from skyband.spark.jobs.queries import (
 )
 from skyband.spark.jobs.queries import Names as JobNames
 from skyband.spark.options import WindowOptions, check_shards, usual_shards
-from skyband.spark.panes import longer, pane_number, settled, watermarked
+from skyband.spark.panes import longer, or_else, pane_number, settled, watermarked
 from skyband.spark.plan import (
     RESERVED,
     CarriedColumn,
@@ -70,14 +72,19 @@ from skyband.spark.plan import (
     check_k,
     resolve_base,
 )
+from skyband.spark.scan import NotScannedError, ValueText
+from skyband.spark.scan.hashes import HASH_OF_NOTHING, hashable
 from skyband.spark.scores import Score, as_double, evaluated
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import BLOCK, CLOSES, NEWEST, WATERMARK
-from skyband.spark.state.shards import Order, merged, shard_groups, spread
+from skyband.spark.state.shards import SHARD, Order, merged, shard_groups, shard_names, spread
 from skyband.spark.state.updates import UPDATE_COLUMNS, PaneBlocks
 from skyband.totals.aggregate import Aggregate
 from skyband.totals.query import ENDS, TopKTotals
 from skyband.windows import AllTimeWindow, CountWindow, TimeWindow
+
+if TYPE_CHECKING:
+    from skyband.spark.scan.row_maker import RowMaker
 
 _VALUES = "_sky_values"
 _TEXT = 24  # assumed bytes of a text
@@ -211,8 +218,35 @@ class TotalsPlan(WindowPlan):
                 rows = rows.withColumn(name, one_nan + F.lit(0.0).cast(column.type))
         return rows
 
+    def scan_reduction(self, is_stream: bool) -> RowMaker:
+        """Blocks of partial sums."""
+        from skyband.spark.families.totals.scan import AddedByTasks
+
+        for column, type in zip(self.base.columns, self.base.types, strict=True):
+            if not hashable(to_arrow_type(type)):
+                raise NotScannedError(
+                    f"{column.name} is a key of type {column.type.simpleString()}"
+                )
+        names = shard_names(self.base, self.shards, is_stream)
+        return AddedByTasks(self._adder, tuple(names))
+
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of the values of each total, the one that ranks first."""
+        ranked = _value_text(self.aggregate, self.accumulator, "by")
+        also = (_value_text(t.aggregate, t.accumulator, f"also {t.name!r}") for t in self.also)
+        return (ranked, *also)
+
+    def scan_layout(self, projected: StructType) -> StructType:
+        """Give the columns of blocks."""
+        keys = [projected[name] for name in shard_groups(self.base) if name != SHARD]
+        whole, pane = StructField(POSITION, LongType()), StructField("pane", LongType())
+        block = StructField(BLOCK, BinaryType())
+        return StructType([*keys, StructField(SHARD, IntegerType()), pane, block, whole])
+
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Add up the rows of each key, pane and shard; the partial sums of a pane are blocks."""
+        if BLOCK in rows.columns:  # by tasks that have read files
+            return self._of_blocks(rows)
         rows = spread(rows, self.base, self.shards)
         if rows.isStreaming and self.updates:
             return self._open_blocks(rows)
@@ -222,16 +256,36 @@ class TotalsPlan(WindowPlan):
             return self._added_from_rows(rows)
         return self._added_by_spark(rows)
 
+    def _of_blocks(self, rows: DataFrame) -> DataFrame:
+        """Panes of blocks; what has none moves the watermark, as the mark of the end does."""
+        grid, position = self.grid, F.col(POSITION)
+        pane = grid.pane_sql(grid.label_sql(position), grid.in_longer_pane_sql(position))
+        names = shard_names(self.base, self.shards, rows.isStreaming)
+        shard = names[HASH_OF_NOTHING % self.shards]
+        columns = {"pane": pane, SHARD: F.lit(shard).cast("int")}
+        blocks = rows.withColumns(
+            {name: or_else(F.col(name), value) for name, value in columns.items()}
+        ).select(*shard_groups(self.base), "pane", BLOCK)
+        if not rows.isStreaming:
+            return blocks.filter(F.col(BLOCK).isNotNull()).withColumn(BLOCK, F.array(BLOCK))
+        if not self.updates:
+            return self._once_closed(blocks)
+        labelled = blocks.withColumn(LABEL, grid.label_of_pane_sql(F.col("pane")))
+        return self._while_open(watermarked(labelled, self.base, grid.slide))
+
     def _open_blocks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream whose windows are reported while they are open, task by task."""
-        groups, grid = shard_groups(self.base), self.grid
-        blocks = _written(self._values(settled(rows, self.base, grid)), self._adder)
-        label = self.base.axis.moment_sql(grid.label_of_pane_sql(F.col("pane")))
-        delay = self.base.axis.watermark_delay(grid.slide)
+        blocks = _written(self._values(settled(rows, self.base, self.grid)), self._adder)
+        label = self.base.axis.moment_sql(self.grid.label_of_pane_sql(F.col("pane")))
+        delay = self.base.axis.watermark_delay(self.grid.slide)
+        labelled = blocks.withColumn(LABEL, label)  # Python has lost what Spark knew of it
+        return self._while_open(labelled).withMetadata(LABEL, {WATERMARK: delay})
+
+    def _while_open(self, labelled: DataFrame) -> DataFrame:
+        """Blocks with the moments that close their panes, as the state takes them."""
         closes = F.shiftright("pane", 1).alias(CLOSES)
         newest = F.lit(0).cast("bigint").alias(NEWEST)
-        laid_out = blocks.select(*groups, label.alias(LABEL), closes, "pane", newest, BLOCK)
-        return laid_out.withMetadata(LABEL, {WATERMARK: delay})
+        return labelled.select(*shard_groups(self.base), LABEL, closes, "pane", newest, BLOCK)
 
     def _values(self, rows: DataFrame) -> DataFrame:
         """What tasks add up of rows."""
@@ -245,8 +299,11 @@ class TotalsPlan(WindowPlan):
 
     def _added_by_tasks(self, rows: DataFrame) -> DataFrame:
         """Panes of a stream: added up by its tasks, closed by the watermark."""
+        return self._once_closed(_written(self._values(rows), self._adder))
+
+    def _once_closed(self, blocks: DataFrame) -> DataFrame:
+        """All blocks of each pane, once the watermark has closed it."""
         groups, grid = shard_groups(self.base), self.grid
-        blocks = _written(self._values(rows), self._adder)
         blocks = blocks.withColumn(LABEL, grid.label_of_pane_sql(F.col("pane")))
         panes = watermarked(blocks, self.base, grid.slide).groupBy(*groups, LABEL, "pane")
         whole = panes.agg(F.collect_list(BLOCK).alias(BLOCK)).filter(F.size(BLOCK) > 0)
@@ -391,6 +448,11 @@ class TotalsPlan(WindowPlan):
         texts = (StringType, BinaryType)
         fields = [f for sums in (self.sums, *self.also_sums) for f in sums.schema.fields]
         return sum(_TEXT if isinstance(field.dataType, texts) else 8 for field in fields)
+
+
+def _value_text(aggregate: Aggregate, accumulator: Accumulator, option: str) -> ValueText:
+    """The values of a total; those that are only counted are not rounded, either."""
+    return ValueText(aggregate.value or "1", accumulator in (*WHOLE, "rows"), option)
 
 
 def _written(rows: DataFrame, writer: SumBlockWriter) -> DataFrame:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pyspark.sql.types import ArrayType, BinaryType, DataType, LongType, StructField
 
+from skyband.errors import DataError
 from skyband.order import Ints
 from skyband.spark.axis import FOREVER, PaneGrid, WatermarkProgress
 from skyband.spark.families.totals.blocks import framed, frames
@@ -177,7 +178,11 @@ class ShardTotals:
         before = self._grid.step(number) - 1
         keys, times, values, counts = [], [], [], []
         for sums, rows in zip((self._sums, *self._also), totals, strict=True):
-            exact, count = sums.exact_parts(rows)
+            try:
+                exact, count = sums.exact_parts(rows)
+            except DataError:  # of one task; those of others may bring it back
+                rows = self._ordered(sums.add_again(rows))
+                exact, count = sums.exact_parts(rows)
             keys.append(self.ids.number(self._key_columns(rows))[exact.row])
             times.append(int64(rows.column(0))[exact.row])
             values.append(exact.value)

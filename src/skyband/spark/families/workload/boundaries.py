@@ -183,6 +183,15 @@ def step_of(eras: Sequence[Era]) -> int:
     return max(era.boundaries.step for era in eras)
 
 
+def finest_grid(eras: Sequence[Era]) -> Progression:
+    """The coarsest progression that holds the boundaries of all panes of all eras."""
+    every = [progression for era in eras for progression in era.boundaries.every]
+    first = every[0].phase
+    apart = [progression.phase - first for progression in every]
+    apart += [era.start - first for era in eras if era.start is not None]
+    return Progression.through(first, gcd(*(each.slide for each in every), *apart))
+
+
 def _bigint(value: int) -> Column:
     return F.lit(value).cast("bigint")
 

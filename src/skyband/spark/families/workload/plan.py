@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import Field, PrivateAttr
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -41,6 +41,7 @@ from skyband.spark.families.workload.boundaries import (
     PANE,
     Boundaries,
     Era,
+    finest_grid,
     placed_in_panes,
     step_of,
 )
@@ -72,12 +73,16 @@ from skyband.spark.panes import (
     watermarked,
 )
 from skyband.spark.plan import Family, Plan, check_k, resolve_base
+from skyband.spark.scan import ValueText
 from skyband.spark.scores import score_column
 from skyband.spark.state.processor import StateSpec
 from skyband.spark.state.row_blocks import Best, RowBlocks
 from skyband.spark.state.updates import UPDATE_COLUMNS, with_open_panes
 from skyband.windows import require_answerable
 from skyband.workload.queries import SCORE, Workload
+
+if TYPE_CHECKING:
+    from skyband.spark.scan.reduction import BestRows
 
 QUERY = "query"
 """The result column that says which query a row answers."""
@@ -142,6 +147,25 @@ class WorkloadPlan(Plan):
     def queries(self) -> list[TopK]:
         """The queries, without their names."""
         return list(self.workload.queries.values())
+
+    def scan_reduction(self, is_stream: bool) -> BestRows:
+        """The best rows by each score, of parts of panes that all lie alike."""
+        from skyband.spark.scan.reduction import BestRows, Ranking
+
+        ties, rank_by = self.pane_order
+        grid = finest_grid(self.eras)
+        return BestRows(
+            tuple(Ranking(k, rank_by) for k in self.largest_k),
+            grid.phase,
+            grid.slide,
+            0,
+            -1 if ties == "oldest" else 1,
+            newest=self.base.axis.counts_rows,
+        )
+
+    def scan_scores(self) -> tuple[ValueText, ...]:
+        """Give the SQL text of each score; all are doubles."""
+        return tuple(ValueText(text, False) for text in self.score_texts)
 
     def panes(self, rows: DataFrame, newest: Column | None) -> DataFrame:
         """Find the best rows of each pane: its keys, position, then columns by each score.
