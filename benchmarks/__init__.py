@@ -23,6 +23,7 @@ _PLAIN = {
     "memory": ("benchmarks.memory", "Memory"),
     "start": ("benchmarks.start", "Start"),
     "updates": ("benchmarks.updates", "Updates"),
+    "peers": ("benchmarks.peers.study", "Peers"),
     "spark": ("benchmarks.spark.study", "Sliding"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-cluster": ("benchmarks.spark.cluster", "Cluster"),
@@ -31,6 +32,7 @@ _PLAIN = {
     "spark-page": ("benchmarks.spark.page", "Page"),
     "spark-workload": ("benchmarks.spark.workload", "Workloads"),
     "spark-kafka": ("benchmarks.spark.kafka", "Kafka"),
+    "spark-incomplete": ("benchmarks.spark.incomplete", "Incomplete"),
     "spark-dominating": ("benchmarks.spark.dominating", "Dominating"),
     "spark-totals": ("benchmarks.spark.totals", "Totals"),
 }
@@ -58,8 +60,8 @@ def run(
     """Carry out the benchmark that ``words`` name and return the exit code.
 
     Tables, or one JSON array of flat records, go to stdout; figures into ``results``. Raises
-    :class:`QueryError` for a name that does not exist. ``rows`` sizes the benchmarks of Spark;
-    ``server`` is a broker for ``spark-kafka``, which else starts one.
+    :class:`QueryError` for a name that does not exist. ``rows`` sizes the benchmarks of
+    Spark and of peers; ``server`` is a broker for ``spark-kafka``, which else starts one.
     """
     from benchmarks.study import perform
 
@@ -73,9 +75,11 @@ def _studies(
         raise QueryError(
             f"a server for {' '.join(words)!r}", "the benchmark spark-kafka", "leave it out"
         )
-    if rows is not None and (len(words) != 1 or not words[0].startswith("spark")):
+    if rows is not None and (len(words) != 1 or not words[0].startswith(("spark", "peers"))):
         raise QueryError(
-            f"rows for {' '.join(words)!r}", "the benchmark spark, which they size", "leave it out"
+            f"rows for {' '.join(words)!r}",
+            "the benchmark spark or peers, which they size",
+            "leave it out",
         )
     if rows is not None and rows < 100_000:
         raise QueryError(f"rows is {rows:,}", "at least 100,000")

@@ -241,6 +241,15 @@ def plain_ticks(axes: Axes) -> None:
     axes.yaxis.set_minor_formatter(NullFormatter())
 
 
+def over_ratios(axes: Axes, ratios: Sequence[int]) -> None:
+    """Lay out a panel of speeds over window / slide, both on log axes, with plain ratios."""
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(list(ratios), [str(ratio) for ratio in ratios], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.set_xlabel("window / slide")
+
+
 def legend(figure: Figure, axes: Iterable[Axes]) -> None:
     """One legend for all panels, below them."""
     handles: dict[str, Any] = {}

@@ -81,6 +81,39 @@ def windows(folder: Path, size: int, k: int, until: int) -> dict[int, list[float
     return best_scores
 
 
+def ranked(folder: Path, ratio: int, k: int, until: int, by_sector: bool) -> pa.Table:
+    """The oracle for all windows at once: every row in each of its windows, sorted, and cut at k.
+
+    In the order of window ends, sectors and ranks; windows are so many slides long, and end at
+    ``until`` at the latest.
+    """
+    table = pq.read_table(folder, columns=["ts", "id", "sector", "price", "volume"])
+    at = table["ts"].to_numpy().astype("datetime64[us]").astype(np.int64)
+    score = table["price"].to_numpy() * table["volume"].to_numpy()
+    slide = SLIDE * 1_000_000
+    names, sector = np.unique(table["sector"].to_numpy(zero_copy_only=False), return_inverse=True)
+    if not by_sector:
+        sector = np.zeros_like(sector)
+    end = ((at // slide + 1)[:, None] + np.arange(ratio)).ravel() * slide
+    row = np.repeat(np.arange(len(at)), ratio)[end <= until]
+    end = end[end <= until]
+    order = np.lexsort((-at[row], -score[row], sector[row], end))
+    end, row = end[order], row[order]
+    begins = np.ones(len(row), np.bool_)
+    begins[1:] = (end[1:] != end[:-1]) | (sector[row][1:] != sector[row][:-1])
+    starts = np.flatnonzero(begins)
+    rank = np.arange(1, len(row) + 1) - np.repeat(starts, np.diff([*starts, len(row)]))
+    best = rank <= k
+    return pa.table(
+        {
+            "end": end[best],
+            "sector": names[sector[row[best]]],
+            "rank": rank[best],
+            "score": score[row[best]],
+        }
+    )
+
+
 def scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """Times in microseconds, ascending, and scores of all rows."""
     table = pq.read_table(folder, columns=["ts", "price", "volume"])

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.measure import Record
-from benchmarks.spark import stream
+from benchmarks.spark import shapes, stream
 from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.stream import SLIDE
 
@@ -28,7 +28,7 @@ FILES = 16
 
 @dataclass(frozen=True)
 class Sliding:
-    """Three systems, window / slide and k varied."""
+    """Three systems, window / slide and k varied; then keys and kept columns."""
 
     rows: int = 20_000_000
     native_rows: int = 20_000_000  # divided by window / slide
@@ -36,6 +36,8 @@ class Sliding:
     ks: tuple[int, ...] = (10, 100, 1000)
     repeats: int = 2
     per_trigger: int = FILES // 2
+    shapes: tuple[shapes.Shape, ...] = shapes.SHAPES
+    groups: int = 360_000  # keys and panes, at most
     name: str = field(default="spark", init=False)
 
     @classmethod
@@ -43,16 +45,20 @@ class Sliding:
         """Over 2x10^7 rows, or fewer."""
         if quick:
             quick_rows = rows or 1_000_000
-            return cls(quick_rows, quick_rows, (1, 60), (100,), 1)
+            few = {"shapes": shapes.QUICK, "groups": 36_000}
+            return cls(quick_rows, quick_rows, (1, 60), (100,), 1, **few)  # type: ignore[arg-type]
         all_rows = rows or 20_000_000
         return cls(all_rows, min(all_rows, 20_000_000))
 
     def collect(self) -> list[Record]:
-        """A record per system, window / slide and k."""
+        """A record per system, window / slide and k; then per system, keys and kept columns."""
         with session_and_folder() as (spark, home):
             report.note(f"writing {self.rows:,} trades")
             whole = stream.write(home / "whole", self.rows, self.rows, FILES)
-            return self._measure(spark, home, whole)
+            lines = shapes.Shapes(
+                self.shapes, self.rows, self.groups, FILES, self.per_trigger, self.repeats
+            )
+            return [*self._measure(spark, home, whole), *lines.measure(spark, home)]
 
     def _measure(self, spark: Any, home: Path, whole: Path) -> list[Record]:
         from benchmarks.spark.systems import SCAN, SYSTEMS, files, timed
@@ -85,7 +91,9 @@ class Sliding:
         return records
 
     def show(self, records: list[Record], console: Console) -> None:
-        """One table, then the goals."""
+        """A table of windows, one of keys and columns, then the goals."""
+        all_goals = [*goals(records), *shapes.goals(_shaped(records))]
+        shaped, records = _shaped(records), _of_windows(records)
         rows = []
         for r in records:
             beside = _beside(records, r["window_over_slide"], r["k"])
@@ -108,12 +116,13 @@ class Sliding:
                 "it, with RocksDB's own buffers.",
             )
         )  # fmt: skip
-        console.print(
-            report.table("Goals", ("goal", "wanted", "measured", "met"), goals(records), "")
-        )
+        if shaped:
+            shapes.show(shaped, console)
+        console.print(report.table("Goals", ("goal", "wanted", "measured", "met"), all_goals, ""))
 
     def draw(self, records: list[Record], folder: Path) -> list[Path]:
         """Rows per second against window / slide, one panel per k."""
+        records = _of_windows(records)
         figure, axes = report.panels(
             1,
             len(self.ks),
@@ -131,11 +140,7 @@ class Sliding:
                     marker=marker,
                     label=system,
                 )
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_xticks(list(self.ratios), [str(ratio) for ratio in self.ratios], minor=False)
-            panel.set_xticks([], minor=True)
-            panel.set_xlabel("window / slide")
+            report.over_ratios(panel, self.ratios)
             panel.set_title(f"k = {k:,}", loc="left")
         axes[0][0].set_ylabel("rows per second")
         report.legend(figure, axes[0])
@@ -143,7 +148,8 @@ class Sliding:
 
 
 def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
-    """What the pipeline must reach, as far as the records show."""
+    """What the pipeline must reach, as far as the records of windows show."""
+    records = _of_windows(records)
     rows: list[tuple[str, str, float, str]] = []
     speed = {(r["system"], r["window_over_slide"], r["k"]): r["rows_per_s"] for r in records}
     ratios = sorted({r["window_over_slide"] for r in records})
@@ -174,15 +180,26 @@ def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
     return rows
 
 
+def _of_windows(records: list[Record]) -> list[Record]:
+    return [r for r in records if r["part"] == "windows"]
+
+
+def _shaped(records: list[Record]) -> list[Record]:
+    return [r for r in records if r["part"] != "windows"]
+
+
 def _met(yes: bool) -> str:
     return "yes" if yes else "NO"
 
 
 def _record(system: str, ratio: int, k: int, took: Any) -> Record:
     return {
+        "part": "windows",
         "system": system,
         "window_over_slide": ratio,
         "k": k,
+        "keys": 0,
+        "columns": "id and time",
         "rows": took.rows,
         "seconds": took.seconds,
         "rows_per_s": took.rows / took.seconds,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,12 +30,13 @@ class Run:
     written_bytes: int  # by the last batch, into the store of the candidates
 
 
-def floor(rows: DataFrame, ratio: int, k: int) -> DataFrame:
-    """The best score of each pane, by Spark: the least that anybody must do."""
-    scored = rows.select("ts", F.expr(SCORE).alias("score"))
+def floor(rows: DataFrame, ratio: int, k: int, partition_by: str | None = None) -> DataFrame:
+    """The best score of each pane, or of each key's, by Spark: the least that anybody must do."""
+    keys = [] if partition_by is None else [partition_by]
+    scored = rows.select("ts", *keys, F.expr(SCORE).alias("score"))
     return (
         scored.withWatermark("ts", DELAY)
-        .groupBy(F.window("ts", f"{SLIDE} seconds"))
+        .groupBy(F.window("ts", f"{SLIDE} seconds"), *keys)
         .agg(F.max("score").alias("score"))
     )
 
@@ -52,7 +53,13 @@ def native(rows: DataFrame, ratio: int, k: int) -> DataFrame:
     )
 
 
-def skyband(rows: DataFrame | ParquetSource, ratio: int, k: int, **more: Any) -> DataFrame:
+def skyband(
+    rows: DataFrame | ParquetSource,
+    ratio: int,
+    k: int,
+    keep: Sequence[str] = ("id", "ts"),
+    **more: Any,
+) -> DataFrame:
     """The same by Skyband."""
     return top_k(
         rows,
@@ -63,7 +70,7 @@ def skyband(rows: DataFrame | ParquetSource, ratio: int, k: int, **more: Any) ->
         slide=f"{SLIDE} seconds",
         delay=DELAY,
         id="id",
-        keep=["id", "ts"],
+        keep=list(keep),
         **more,
     )
 
