@@ -60,6 +60,7 @@ def pytest_collection_modifyitems(items: list[Any]) -> None:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The Spark session of this process."""
     from skyband.spark import connectors, session
+    from tests import hadoop
 
     home = tmp_path_factory.mktemp("spark")
     settings = {
@@ -69,6 +70,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Spark would be told, in five calls for each of ours, which line makes a column
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         **INTERPRETED_PLANS,
+        **hadoop.settings(),
     }
     spark_session = session(
         "local[2,4]",

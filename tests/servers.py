@@ -277,6 +277,9 @@ def _java() -> list[str]:
 
 
 if __name__ == "__main__":  # all that tests need from Maven Central
+    from tests.hadoop import LOCAL_FILES
+
     broker_jars()
+    connectors.fetched([LOCAL_FILES])
     for connector in connectors.CONNECTORS.values():
         connectors.fetched(connector.jars)
