@@ -198,6 +198,7 @@ def test_whole_numbers():
     assert window.rank.tolist() == [1, 2, 2]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("rank_by", ["rank", "dense_rank"])
 def test_many_rows_that_tie(rank_by):
     """Answers find room, and rows that wait are not cut to k."""
