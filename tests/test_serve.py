@@ -6,10 +6,13 @@ import itertools
 import json
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -29,6 +32,7 @@ from skyband.spark.jobs.progress import Batch, Progress
 LAYOUT = Layout(keys=("sector",), columns=("symbol", "price"), names=("symbol",))
 WIDE = Layout(keys=("sector",), columns=("symbol", "note"))
 EVENT = DOCUMENT["components"]["schemas"]["Event"]
+ROOT = Path(__file__).parents[1]
 FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
@@ -682,6 +686,27 @@ def test_it_stops_though_very_many_readers_are_connected(feed: Feed) -> None:
         for answer, each in zip(begun, sockets, strict=True):
             rest = b"".join(iter(lambda each=each: each.recv(1 << 16), b""))
             assert b"event: end" in answer + rest
+
+
+def test_readers_of_the_benchmark_look_back_as_pages_do(
+    server: PageServer, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, windows = threading.Event(), feed.history.windows
+
+    def look(*ranking: Any) -> dict[str, Any]:
+        looked.set()
+        return windows(*ranking)
+
+    monkeypatch.setattr(feed.history, "windows", look)
+    command = [sys.executable, "-m", "benchmarks.spark.readers", str(server.address.port), "3"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert looked.wait(60)
+        printed, _ = process.communicate(timeout=60)
+    connected, result = map(json.loads, printed.splitlines())
+    assert connected == {"connected": 3}
+    assert result["looks"] >= 1
+    assert result["lost"] == 0
 
 
 def test_a_failure_is_told_to_readers(feed: Feed) -> None:
