@@ -546,14 +546,14 @@ def test_boards_are_chosen_by_key_and_window(server: PageServer) -> None:
 
 
 def test_what_others_send_is_not_written_to_the_terminal(
-    server: PageServer, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    server: PageServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_connection(("127.0.0.1", server.address.port), timeout=60) as garbage:
         garbage.sendall(b"\x16\x03\x01 is no HTTP\r\n\r\n")
         assert b" 400 " in garbage.recv(1 << 16).split(b"\r\n")[0]
     monkeypatch.setattr(History, "keys", None)  # a mistake of ours
     assert get(server, "/api/keys").status_code == 500
-    assert capfd.readouterr() == ("", "")
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
 def test_numbers_for_prometheus() -> None:
