@@ -343,6 +343,8 @@ def test_an_idle_stream_has_no_speed() -> None:
     stream = progress(batch)
     feed.see(stream)
     assert feed.health()["rows_per_second"] == 500
+    clock[0] += timedelta(seconds=5)  # the next batch is under way
+    assert feed.health()["rows_per_second"] == 500
     clock[0] += timedelta(seconds=100)
     assert feed.health()["rows_per_second"] == 10
     stream.add(Batch(1, seconds=1.0))

@@ -26,7 +26,7 @@ IMAGES = Path(__file__).parents[2] / "docs" / "images"
 _BATCHES = 16  # ten minutes of the market: one window
 _MOST_BATCHES = 120  # by then the board moves as the pictures are to show it
 _WIDTH, _HEIGHT = 1280, 1010
-_EDGE = 24  # pixels below the cards
+_EDGE = 9  # pixels below the cards
 _SHARP = 2  # pixels of a picture for one of the page
 _COLUMNS = 104
 _PATIENCE = 120_000  # milliseconds
@@ -37,22 +37,22 @@ def take(images: Path = IMAGES) -> list[Path]:
     with (
         tempfile.TemporaryDirectory(prefix="skyband-pictures-") as folder,
         PageServer(Feed(TITLE), Address.parsed(0)) as server,
+        sync_playwright() as playwright,
     ):
+        browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
         boards = Boards(Path(folder) / "out", 0, server.feed)
         try:
             while not _is_lively(boards, server.feed):
                 time.sleep(0.05)
                 boards.look()
             frame = boards.frame()
-            with sync_playwright() as playwright:
-                browser = playwright.chromium.launch(executable_path=chromium(), args=ARGUMENTS)
-                pages = [
-                    photograph_page(browser, server.url, images / f"page-{colours}.png", colours)
-                    for colours in ("light", "dark")
-                ]
-                terminal = photograph_terminal(browser, frame, images / "terminal.png")
-                browser.close()
+            pages = [
+                photograph_page(browser, server.url, images / f"page-{colours}.png", colours)
+                for colours in ("light", "dark")
+            ]
+            terminal = photograph_terminal(browser, frame, images / "terminal.png")
         finally:
+            browser.close()
             boards.stop()
     return [*pages, terminal]
 

@@ -14,6 +14,7 @@ from skyband.serve.history import History, Layout
 from skyband.spark.jobs.progress import Batch, Progress, passed
 
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_PAUSE = 5.0  # seconds from one batch to the next that are no idleness
 _COUNTED = {"sequence": "row ", "tick": ""}
 """Axes that no clock goes with, and what stands before their numbers."""
 
@@ -35,11 +36,11 @@ class Stream:
     busy_at: datetime | None = None
 
     def rows_per_second(self, now: datetime) -> float:
-        """The speed of the last batch that read rows; it falls while no rows follow."""
+        """The speed of the last batch that read rows; it falls once no rows follow."""
         busy = self.progress.busy
         if busy is None or self.busy_at is None:
             return 0.0
-        since = (now - self.busy_at).total_seconds()
+        since = (now - self.busy_at).total_seconds() - _PAUSE
         return busy.rows / max(busy.seconds, since, 1e-3)
 
 
