@@ -6,10 +6,13 @@ import itertools
 import json
 import random
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,7 +20,7 @@ import pytest
 
 import skyband
 from skyband import QueryError
-from skyband.serve import metrics
+from skyband.serve import app, metrics
 from skyband.serve.address import Address
 from skyband.serve.app import Answers, page
 from skyband.serve.feed import Feed, ServedQuery
@@ -28,6 +31,8 @@ from skyband.spark.jobs.progress import Batch, Progress
 
 LAYOUT = Layout(keys=("sector",), columns=("symbol", "price"), names=("symbol",))
 WIDE = Layout(keys=("sector",), columns=("symbol", "note"))
+EVENT = DOCUMENT["components"]["schemas"]["Event"]
+ROOT = Path(__file__).parents[1]
 FIRST = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
@@ -71,8 +76,9 @@ def test_a_board_tells_what_moved_since_the_window_before() -> None:
     earlier = history.leaders("", ["Energy"], moment(0))
     assert [row["id"] for row in earlier["rows"]] == ["A", "B", "C"]
     assert not earlier["newest"]
-    assert history.leaders("", ["Energy"], "never") is None
-    assert history.leaders("", ["Gold"], None) is None
+    for key, window in (("Energy", "never"), ("Gold", None)):
+        nothing = history.leaders("", [key], window)
+        assert (nothing["window"], nothing["rows"], nothing["rankings"]) == (None, [], 1)
 
 
 def test_revisions_replace_each_other_until_the_final_one() -> None:
@@ -110,6 +116,126 @@ def test_changes_are_put_together() -> None:
     history.add([*changes, {**rows(1, "a", "xxB")[2], "previous_rank": 2}], layout)
     answer = history.leaders("", ["a"], None)
     assert [(row["id"], row["rank"]) for row in answer["rows"]] == [("D", 1), ("A", 2), ("B", 3)]
+
+
+def identical(window: int, count: int) -> list[dict[str, Any]]:
+    """A ranking of rows that nothing but their scores tells apart."""
+    return [{**row, "symbol": "A"} for row in rows(window, "a", "A" * count)]
+
+
+def test_rows_of_the_same_name_are_told_apart() -> None:
+    history = History()
+    layout = Layout(keys=("sector",), columns=("symbol",))
+    history.add(identical(0, 3), layout)
+    history.add(identical(1, 2), layout)
+    answer = history.leaders("", ["a"], None)
+    assert [(row["change"], row["previous_rank"]) for row in answer["rows"]] == [
+        ("same", 1),
+        ("same", 2),
+    ]
+    assert [row["previous_rank"] for row in answer["left"]] == [3]
+    assert len({row["id"] for row in history.leaders("", ["a"], moment(0))["rows"]}) == 3
+    ways = history.windows("", ["a"])["leaders"]
+    assert [leader["ranks"] for leader in ways] == [[1, 1], [2, 2], [3, None]]
+
+
+def test_changes_of_rows_of_the_same_name_lose_none() -> None:
+    history = History()
+    layout = Layout(keys=("sector",), columns=("symbol",), emit="changes")
+    entered = [{**row, "change": "entered", "previous_rank": None} for row in identical(0, 3)]
+    history.add(entered, layout)
+    assert len(history.leaders("", ["a"], None)["rows"]) == 3
+    first, second, third = identical(1, 3)
+    changes = [
+        {**third, "change": "left", "rank": None, "previous_rank": 3},
+        {**first, "change": "entered", "previous_rank": None},
+        {**second, "change": "moved", "previous_rank": 1},
+        {**third, "change": "moved", "previous_rank": 2},
+    ]
+    history.add(changes, layout)
+    assert [row["rank"] for row in history.leaders("", ["a"], None)["rows"]] == [1, 2, 3]
+
+
+CHANGES = Layout(keys=("sector",), columns=("symbol",), names=("symbol",), emit="changes", k=3)
+
+
+def change(window: int, symbol: str, rank: int | None, previous: int | None) -> dict[str, Any]:
+    (row,) = rows(window, "a", symbol)
+    return {**row, "rank": rank, "previous_rank": previous}
+
+
+def test_changes_that_went_before_are_missing_until_all_rows_are_known() -> None:
+    feed = Feed("trades")
+    query = ServedQuery("top 3", CHANGES)
+
+    def take(number: int, *answers: dict[str, Any]) -> tuple[bool, list[str]]:
+        feed.take(Batch(number, ranked=len(answers), answers=answers), query)
+        board = feed.history.leaders("", ["a"], None)
+        return board["window"]["complete"], [row["id"] for row in board["rows"]]
+
+    # the job goes on from a checkpoint: who has not moved since is not known
+    assert take(7, change(0, "A", 1, 2), change(0, "B", 2, 1)) == (False, ["A", "B"])
+    assert take(8, change(1, "C", 3, None)) == (True, ["A", "B", "C"])
+    assert take(9, change(2, "B", 1, 2), change(2, "A", 2, 1)) == (True, ["B", "A", "C"])
+    # a batch is missed, in which C may have left: D has its rank now, so it has
+    assert take(11, change(3, "D", 3, None)) == (True, ["B", "A", "D"])
+    # another is missed, in which A left and E came
+    assert take(13, change(4, "B", 3, 2)) == (False, ["A", "B"])
+    assert take(14, change(5, "E", 1, None), change(5, "F", 2, 1)) == (True, ["E", "F", "B"])
+
+
+def test_changes_from_the_first_batch_on_are_complete() -> None:
+    feed = Feed("trades")
+    feed.take(Batch(0), ServedQuery("top 3", CHANGES))
+    answers = (change(0, "A", 1, None),)
+    feed.take(Batch(1, ranked=1, answers=answers), ServedQuery("top 3", CHANGES))
+    assert feed.history.leaders("", ["a"], None)["window"]["complete"]
+
+
+def test_a_large_ranking_is_given_in_part() -> None:
+    history = History()
+    layout = Layout(keys=("sector",), columns=("note",))
+    many = [{**row, "note": f"row {row['rank']}"} for row in rows(0, "a", "x" * 700)]
+    history.add(many, layout)
+    history.add(rows(1, "a", "B"), layout)
+    answer = history.leaders("", ["a"], moment(0))
+    assert (answer["total"], len(answer["rows"])) == (700, 500)
+    answer = history.leaders("", ["a"], None)
+    assert (answer["total"], answer["left_total"], len(answer["left"])) == (1, 700, 500)
+    assert len(history.leaders("", ["a"], moment(0), limit=1_000)["rows"]) == 700
+
+
+def test_leaders_are_those_of_the_windows_looked_at() -> None:
+    history = History()
+    for window in range(100):  # rows are new in each window
+        ranking = rows(window, "a", "ABC")
+        history.add([{**row, "symbol": f"{row['symbol']}{window}"} for row in ranking], LAYOUT)
+    past = history.windows("", ["a"], moment(20))
+    ids = {leader["id"] for leader in past["leaders"]}
+    assert {"A20", "B20", "C20"} <= ids
+    assert all(0 <= int(name[1:]) < 41 for name in ids)
+    (leader,) = (each for each in past["leaders"] if each["id"] == "A20")
+    assert [at for at, rank in enumerate(leader["ranks"]) if rank is not None] == [20]
+    newest = history.windows("", ["a"])
+    assert {"A99", "B99", "C99"} <= {leader["id"] for leader in newest["leaders"]}
+    assert [window["best"] for window in newest["windows"]] == [99.0] * 100
+
+
+def test_what_is_remembered_to_forget_is_bounded_as_well() -> None:
+    history = History(windows=5)
+    for window in range(1_000):
+        history.add(rows(window, "a", "AB"), LAYOUT)
+    assert len(history) == 5
+    small = History(rows=20)
+    for window in (3, 1, 2, 0, *range(4, 50)):  # some out of order
+        small.add(rows(window, "a", "AB"), LAYOUT)
+        assert len(small) == len(small.windows("", ["a"])["windows"]) <= 10
+    assert [w["id"] for w in small.windows("", ["a"])["windows"]][-1] == moment(49)
+    empty = History(rows=20)
+    for window in range(100):  # windows without rows take room as well
+        (row,) = rows(0, f"key {window}", "A", revision=1, final=False)
+        empty.add([{**row, "rank": None}], LAYOUT)
+    assert len(empty) <= 20
 
 
 def test_memory_is_bounded() -> None:
@@ -205,7 +331,99 @@ def test_health_adds_up_what_streams_report() -> None:
     assert feed.health()["rows"] == 2_000
     feed.end("Spark is gone", failed=True)
     assert feed.health()["lag_seconds"] == 0  # by the stream's own clock, to the end
+    feed.see(progress(batch, Batch(4)))
+    assert (feed.health()["state"], feed.health()["batches"]) == ("failed", 2)
     assert (feed.health()["state"], feed.health()["message"]) == ("failed", "Spark is gone")
+
+
+def test_an_idle_stream_has_no_speed() -> None:
+    clock = [FIRST]
+    feed = Feed("trades", now=lambda: clock[0])
+    batch = Batch(0, rows=1_000, seconds=2.0)
+    stream = progress(batch)
+    feed.see(stream)
+    assert feed.health()["rows_per_second"] == 500
+    clock[0] += timedelta(seconds=5)  # the next batch is under way
+    assert feed.health()["rows_per_second"] == 500
+    clock[0] += timedelta(seconds=100)
+    assert feed.health()["rows_per_second"] == 10
+    stream.add(Batch(1, seconds=1.0))
+    feed.see(stream)  # reads nothing: the time goes on
+    assert feed.health()["rows_per_second"] == 10
+    clock[0] += timedelta(days=1)
+    assert feed.health()["rows_per_second"] < 0.1
+    feed.end("The job has ended.")
+    assert feed.health()["rows_per_second"] == 0
+
+
+@pytest.mark.parametrize(("windows", "words"), [("sequence", "row 4,500"), ("tick", "4,500")])
+def test_numbers_are_no_moments(windows: str, words: str) -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k", windows=windows)
+    reached = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=4_500)
+    feed.see(progress(Batch(0, rows=1, watermark=reached)))
+    health = feed.health()
+    assert (health["watermark"], health["lag_seconds"]) == (words, None)
+    assert b"skyband_lag_seconds" not in metrics.exposition(feed)
+
+
+def sink(waiting: int = 0, error: str = "", delivered: int | None = None) -> dict[str, Any]:
+    return {"name": "kafka:boards", "waiting": waiting, "delivered": delivered, "error": error}
+
+
+def test_sinks_are_shown_between_batches() -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    stream = progress(Batch(0, rows=1))
+    versions = []
+    for state in (sink(1), sink(1), sink(1, "refused"), sink(0, "", 0), sink(0, "", 0)):
+        feed.see(stream, sinks=[state])
+        versions.append(feed.version)
+        assert feed.health()["sinks"] == [state]
+    assert [after - before for before, after in itertools.pairwise(versions)] == [0, 1, 1, 0]
+    lines = metrics.exposition(feed).decode().splitlines()
+    assert 'skyband_sink_failed{sink="kafka:boards"} 0.0' in lines
+    assert 'skyband_sink_delivered_batch{sink="kafka:boards"} 0.0' in lines
+    feed.see(stream, sinks=[sink(2, "refused")])
+    lines = metrics.exposition(feed).decode().splitlines()
+    assert 'skyband_sink_failed{sink="kafka:boards"} 1.0' in lines
+    assert not any(line.startswith("skyband_sink_delivered_batch{") for line in lines)
+
+
+def test_a_run_that_only_catches_up_is_ready() -> None:
+    feed = Feed("trades")
+    feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
+    feed.see(progress(), sinks=[sink(3)])
+    assert (feed.is_ready, feed.health()["state"]) == (False, "waiting")
+    feed.see(progress(), sinks=[sink(3)], catches_up=True)
+    assert (feed.is_ready, feed.health()["state"]) == (True, "running")
+
+
+def test_health_is_that_of_the_moment() -> None:
+    clock, seconds = [FIRST], [0.0]
+    feed = Feed("trades", now=lambda: clock[0])
+    feed.see(progress(Batch(0, rows=1, watermark=FIRST)))
+    answers = Answers(feed, clock=lambda: seconds[0])
+    for lag in (0.0, 30.0):
+        state = answers.state("", None).decode()
+        assert f'"lag_seconds": {lag}' in answers.health().decode()
+        assert f'"lag_seconds": {lag}' in state
+        assert f'"lag_seconds": {lag}' in answers.alive().decode()
+        feed.readers += 1
+        clock[0] += timedelta(seconds=30)
+        seconds[0] += 30.0
+    assert '"readers": 2' in answers.health().decode()
+
+
+def test_answers_that_are_made_once_are_bounded() -> None:
+    feed = Feed("trades")
+    answers = Answers(feed)
+    for number in range(10_000):
+        answers.leaders("", json.dumps([f"key {number}"]), None)
+    assert len(answers) <= 256
+    for number in range(10):
+        answers.made(("large", number), lambda: "x" * 10_000_000)
+    assert len(answers) <= 6
 
 
 def test_batches_that_were_missed_are_told() -> None:
@@ -320,11 +538,24 @@ def test_boards_are_chosen_by_key_and_window(server: PageServer) -> None:
     assert answer["rows"][0]["cells"] == ["A", "12.5"]
     nothing = get(server, "/api/leaders", params={"key": '["Gold"]'}).json()
     assert (nothing["window"], nothing["rows"]) == (None, [])
-    for wrong in ("Energy", "{}", "[1]"):
+    for wrong in ("Energy", "{}", "[1]", '["\\ud800"]', "[" * 15_000):
         refused = get(server, "/api/leaders", params={"key": wrong})
         assert refused.status_code == 400
         assert "a list of texts in JSON" in refused.json()["error"]
-    assert get(server, "/api/keys", params={"limit": "many"}).status_code == 400
+    for limit in ("many", "0", "1001", "9" * 5_000, "٣"):
+        assert get(server, "/api/keys", params={"limit": limit}).status_code == 400
+    assert len(get(server, "/api/leaders", params={"limit": "2"}).json()["rows"]) == 2
+
+
+def test_what_others_send_is_not_written_to_the_terminal(
+    server: PageServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.address.port), timeout=60) as garbage:
+        garbage.sendall(b"\x16\x03\x01 is no HTTP\r\n\r\n")
+        assert b" 400 " in garbage.recv(1 << 16).split(b"\r\n")[0]
+    monkeypatch.setattr(History, "keys", None)  # a mistake of ours
+    assert get(server, "/api/keys").status_code == 500
+    assert [record for record in caplog.records if record.name.startswith("uvicorn")] == []
 
 
 def test_numbers_for_prometheus() -> None:
@@ -332,7 +563,7 @@ def test_numbers_for_prometheus() -> None:
     feed = Feed("trades", now=lambda: clock[0])
     feed.describe([ServedQuery("top 3", LAYOUT)], "top-k")
     batch = Batch(0, rows=5, seconds=1.0, late=2, no_time=4, state_bytes=4_096, watermark=FIRST)
-    feed.see(progress(batch), sinks=[{"name": "kafka:boards", "waiting": 3, "error": ""}])
+    feed.see(progress(batch), sinks=[sink(3)])
     with PageServer(feed, Address.parsed(0)) as server:
         lines = get(server, "/metrics").text.splitlines()
         assert {
@@ -459,6 +690,27 @@ def test_it_stops_though_very_many_readers_are_connected(feed: Feed) -> None:
             assert b"event: end" in answer + rest
 
 
+def test_readers_of_the_benchmark_look_back_as_pages_do(
+    server: PageServer, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, windows = threading.Event(), feed.history.windows
+
+    def look(*ranking: Any) -> dict[str, Any]:
+        looked.set()
+        return windows(*ranking)
+
+    monkeypatch.setattr(feed.history, "windows", look)
+    command = [sys.executable, "-m", "benchmarks.spark.readers", str(server.address.port), "3"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, text=True) as process:
+        assert looked.wait(60)
+        printed, _ = process.communicate(timeout=60)
+    connected, result = map(json.loads, printed.splitlines())
+    assert connected == {"connected": 3}
+    assert result["looks"] >= 1
+    assert result["lost"] == 0
+
+
 def test_a_failure_is_told_to_readers(feed: Feed) -> None:
     server = PageServer(feed, Address.parsed(0))
     with pytest.raises(ValueError, match="no such column"), server:
@@ -479,8 +731,10 @@ def test_other_machines_need_a_token(feed: Feed, monkeypatch: pytest.MonkeyPatch
         bearer = {"Authorization": "Bearer open sesame"}
         assert get(server, "/api/leaders", headers=bearer).status_code == 200
         welcome = get(server, "/", params={"token": "open sesame"})
-        assert (welcome.status_code, welcome.headers["location"]) == (303, "/")
+        assert (welcome.status_code, welcome.headers["location"]) == (303, "./")
         cookie = welcome.headers["set-cookie"]
+        # of another job on this host the browser has another one
+        assert cookie.startswith(f"skyband-{server.address.port}=")
         assert "HttpOnly" in cookie
         assert "samesite=strict" in cookie.lower()
         name_and_value = cookie.split(";")[0]
@@ -532,6 +786,46 @@ def test_a_port_that_is_taken_is_an_error_at_once(feed: Feed) -> None:
     assert threading.active_count() == threads
     with pytest.raises(QueryError, match="nobody can listen"):
         PageServer(feed, Address("no.such.host.invalid", 0))
+
+
+def test_a_silent_connection_hears_how_time_goes_on(
+    server: PageServer, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(app, "_ALIVE", 0.0)
+    url = server.address.url() + "api/events"
+    with httpx.stream("GET", url, trust_env=False, timeout=60) as stream:
+        sent = events(stream.iter_lines())
+        assert [next(sent)[0], next(sent)[0]] == ["health", "leaders"]
+        name, passing = next(sent)
+        assert name == "alive"
+        check(passing, {"$ref": "Alive"}, "alive")
+        assert passing["readers"] == 1
+
+
+def test_tokens_and_failures_are_described() -> None:
+    schemes = DOCUMENT["components"]["securitySchemes"]
+    assert {name for each in DOCUMENT["security"] for name in each} == set(schemes)
+    for path, methods in DOCUMENT["paths"].items():
+        responses = set(methods["get"]["responses"])
+        if path in ("/healthz", "/readyz"):
+            assert "503" in responses
+            assert methods["get"]["security"] == []
+        else:
+            assert {"401", "403"} <= responses
+    names = [each["properties"]["event"]["const"] for each in EVENT["oneOf"]]
+    assert names == ["health", "leaders", "alive", "end"]
+
+
+def test_events_are_as_they_are_described(server: PageServer, feed: Feed) -> None:
+    url = server.address.url() + "api/events"
+    described = {
+        each["properties"]["event"]["const"]: each["properties"]["data"] for each in EVENT["oneOf"]
+    }
+    with httpx.stream("GET", url, trust_env=False, timeout=60) as stream:
+        for at, (name, data) in enumerate(events(stream.iter_lines())):
+            check(data, described[name], name)
+            if at == 1:
+                feed.end("The job has ended.")
 
 
 def test_the_version_is_that_of_the_package(server: PageServer) -> None:

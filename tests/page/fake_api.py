@@ -59,17 +59,6 @@ class Window:
     final: bool = True
     revision: int = 1
 
-    def described(self, timed: bool) -> dict[str, Any]:
-        """Say what the API says of a window: of an hour, or of a thousand rows."""
-        end = OPENING + timedelta(minutes=self.number)
-        return {
-            "id": str(self.number),
-            "start": text_of(end - timedelta(hours=1)) if timed else self.number * 1000,
-            "end": text_of(end) if timed else (self.number + 1) * 1000,
-            "final": self.final,
-            "revision": self.revision,
-        }
-
 
 @dataclass
 class Market:
@@ -87,10 +76,17 @@ class Market:
     """How many further keys there are, each with a small board."""
     partitioned: bool = True
     timed: bool = True
+    slide: timedelta = timedelta(minutes=1)
+    size: timedelta = timedelta(hours=1)
+    complete: bool = True
+    """Whether rankings have all rows: not if a job goes on that reports changes alone."""
+    most_rows: int = 500
     windows: list[Window] = field(default_factory=list)
     boosts: dict[str, tuple[int, float]] = field(default_factory=dict)
     """By symbol, the window from which on its turnover is multiplied, and by what."""
     health: dict[str, Any] = field(default_factory=dict)
+    passing: dict[str, Any] | None = None
+    """What the server says while no batch ends; it says nothing if this is None."""
     ended: str | None = None
     changed: Callable[[], None] = lambda: None
 
@@ -150,46 +146,74 @@ class Market:
         scores = [(symbol, self.score(query, symbol, window)) for symbol in self.symbols(key)]
         return sorted(scores, key=lambda pair: -pair[1])[:10]
 
-    def leaders(self, query: str, key: str | None, number: str | None) -> dict[str, Any] | None:
-        """Say what /api/leaders says; None if there is no such key or window."""
+    def described(self, window: Window, best: float | None) -> dict[str, Any]:
+        """Say what the API says of a window: of an hour, or of a thousand rows."""
+        end = OPENING + window.number * self.slide
+        number = window.number
+        return {
+            "id": str(number),
+            "start": text_of(end - self.size) if self.timed else number * 1000,
+            "end": text_of(end) if self.timed else (number + 1) * 1000,
+            "final": window.final,
+            "revision": window.revision,
+            "complete": self.complete,
+            "best": best,
+        }
+
+    def place(self, number: str | None) -> int:
+        """Where a window is, the newest if none is named; -1 if it is not remembered."""
+        if number is None:
+            return len(self.windows) - 1
+        return next((n for n, w in enumerate(self.windows) if str(w.number) == number), -1)
+
+    def leaders(self, query: str, key: str | None, number: str | None) -> dict[str, Any]:
+        """Say what /api/leaders says; there is no window if there is no such key or window."""
         known = self.keys()
         key = known[0] if key is None else key
-        at = len(self.windows) - 1
-        if number is not None:
-            at = next((n for n, w in enumerate(self.windows) if str(w.number) == number), -1)
-        if key not in known or (number is not None and at < 0):
-            return None
+        at = self.place(number) if key in known else -1
         answer = {
             "query": query,
             "key": [key][: self.partitioned],
+            "rankings": len(known) if self.windows else 0,
             "window": None,
+            "newest": number is None if at < 0 else at == len(self.windows) - 1,
+            "total": 0,
             "rows": [],
+            "left_total": 0,
             "left": [],
         }
-        answer |= {"newest": at == len(self.windows) - 1, "shown_all": True}
         if at >= 0:
             now = self.ranked(query, key, self.windows[at])
             before = self.ranked(query, key, self.windows[at - 1]) if at else None
-            answer["window"] = self.windows[at].described(self.timed)
-            answer["rows"], answer["left"] = compared(now, before, key)
+            answer["window"] = self.described(self.windows[at], now[0][1])
+            rows, left = compared(now, before, key)
+            answer |= {"rows": rows[: self.most_rows], "left": left[: self.most_rows]}
+            answer |= {"total": len(rows), "left_total": len(left)}
         return answer
 
-    def past(self, query: str, key: str | None) -> dict[str, Any]:
-        """Say what /api/windows says."""
-        key = self.keys()[0] if key is None else key
+    def past(self, query: str, key: str | None, number: str | None) -> dict[str, Any]:
+        """Say what /api/windows says; leaders are those of the forty windows around one."""
+        known = self.keys()
+        key = known[0] if key is None else key
+        if key not in known:
+            return {"windows": [], "leaders": []}
         boards = [dict(self.ranked(query, key, window)) for window in self.windows]
+        at = self.place(number)
+        at = len(boards) - 1 if at < 0 else at
+        last = min(max(at + 20, 40), len(boards))
         best: dict[str, int] = {}
-        for board in boards:
+        for board in boards[max(0, last - 40) : last]:
             for rank, symbol in enumerate(board, 1):
                 best[symbol] = min(rank, best.get(symbol, rank))
         leaders = []
-        newest = boards[-1] if boards else {}
-        for symbol in sorted(best, key=lambda symbol: (symbol not in newest, best[symbol]))[:12]:
+        present = boards[at] if boards else {}
+        for symbol in sorted(best, key=lambda symbol: (symbol not in present, best[symbol]))[:12]:
             ranks = [list(board).index(symbol) + 1 if symbol in board else None for board in boards]
             scores = [board.get(symbol) for board in boards]
             leaders.append({"id": symbol, "label": symbol, "ranks": ranks, "scores": scores})
+        windows = zip(self.windows, boards, strict=True)
         return {
-            "windows": [each.described(self.timed) for each in self.windows],
+            "windows": [self.described(each, max(board.values())) for each, board in windows],
             "leaders": leaders,
         }
 
@@ -198,9 +222,18 @@ class Market:
         return {
             "title": "Turnover by sector",
             "version": "0.1.0",
+            "described": True,
             "family": "top-k",
             "emit": "updates",
-            "queries": [{"name": name, "words": words} for name, words in self.queries.items()],
+            "queries": [
+                {
+                    "name": name,
+                    "words": words,
+                    "keys": ["sector"][: self.partitioned],
+                    "columns": COLUMNS,
+                }
+                for name, words in self.queries.items()
+            ],
             "keys": ["sector"][: self.partitioned],
             "columns": COLUMNS,
             "explain": [
@@ -239,8 +272,8 @@ class Market:
             "windows": len(self.windows),
             "ranked": 110 * len(self.windows),
             "sinks": [
-                {"name": "kafka:boards", "waiting": 0, "error": ""},
-                {"name": "postgresql:boards", "waiting": 3, "error": ""},
+                {"name": "kafka:boards", "waiting": 0, "delivered": 40, "error": ""},
+                {"name": "postgresql:boards", "waiting": 3, "delivered": None, "error": ""},
             ],
             "readers": 3,
             "notes": [],
@@ -318,6 +351,8 @@ class FakeServer:
         self.requests: list[str] = []
         self.listeners: set[asyncio.Event] = set()
         self.stopping = False
+        self.mute = False
+        """Whether connections stay open, and nothing comes."""
         market.changed = self.wake
 
     @property
@@ -389,18 +424,18 @@ class FakeServer:
 
     def leaders(self, request: Request) -> Response:
         """A board."""
-        answer = self.market.leaders(*asked(request), request.query_params.get("window"))
-        if answer is None:
-            return JSONResponse({"error": "There is no such ranking."}, status_code=404)
-        return JSONResponse(answer)
+        window = request.query_params.get("window")
+        return JSONResponse(self.market.leaders(*selection(request), window))
 
     def windows(self, request: Request) -> Response:
         """The windows of a ranking."""
-        return JSONResponse(self.market.past(*asked(request)))
+        return JSONResponse(
+            self.market.past(*selection(request), request.query_params.get("window"))
+        )
 
     def events(self, request: Request) -> Response:
         """The stream of what is new."""
-        return StreamingResponse(self.stream(*asked(request)), media_type="text/event-stream")
+        return StreamingResponse(self.stream(*selection(request)), media_type="text/event-stream")
 
     async def stream(self, query: str, key: str | None) -> AsyncIterator[str]:
         """Send the state, and again whenever it changes."""
@@ -409,15 +444,17 @@ class FakeServer:
         self.listeners.add(fresh)
         sent = {}
         try:
-            yield "retry: 200\n\n"
+            if not self.mute:
+                yield "retry: 200\n\n"
             while not self.stopping:
                 fresh.clear()
                 state = {
                     "health": self.market.condition(),
                     "leaders": self.market.leaders(query, key, None),
+                    "alive": self.market.passing,
                 }
                 for name, data in state.items():
-                    if sent.get(name) != data:
+                    if sent.get(name) != data and not self.mute:
                         yield f"event: {name}\ndata: {json.dumps(data)}\n\n"
                 sent = state
                 if self.market.ended is not None:
@@ -428,7 +465,7 @@ class FakeServer:
             self.listeners.discard(fresh)
 
 
-def asked(request: Request) -> tuple[str, str | None]:
+def selection(request: Request) -> tuple[str, str | None]:
     """The query and the key of a request."""
     key = request.query_params.get("key")
     return request.query_params.get("query", ""), None if key is None else json.loads(key)[0]

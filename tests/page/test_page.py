@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Page, Route, expect
 
+from skyband.serve.openapi import DOCUMENT
 from tests.page import browser as browsers
 from tests.page.conftest import PATIENCE, Watched
 from tests.page.fake_api import PAGE, FakeServer, Market
+from tests.test_serve import check
 
 Visit = Callable[..., Page]
 FIRST = "Communication services"
@@ -150,13 +154,13 @@ def test_provisional_then_final(visit: Visit, market: Market) -> None:
     badge = page.locator("#badge")
     expect(badge).to_have_text("✓ final")
     market.open()
-    expect(badge).to_have_text("◌ provisional")
+    expect(badge).to_have_text("◌ so far")
     expect(page.locator("#board-note")).to_contain_text("still open")
     market.revise()
-    expect(badge).to_have_text("◌ provisional · revision 2")
+    expect(badge).to_have_attribute("title", "Changed 1 time since it was first shown.")
     expect_names(page, on_board(market))
     market.finish()
-    expect(badge).to_have_text("✓ final · revision 3")
+    expect(badge).to_have_text("✓ final")
     expect(page.locator("#board-note")).to_be_hidden()
     expect_names(page, on_board(market))
 
@@ -183,7 +187,7 @@ def test_a_hostile_name_stays_text(visit: Visit, market: Market, name: str) -> N
         state="failed",
         message=name,
         extra={name: 1},
-        sinks=[{"name": name, "waiting": 1, "error": name}],
+        sinks=[{"name": name, "waiting": 1, "delivered": 0, "error": name}],
     )
     page = visit()
     expect_names(page, on_board(market, key=name, query=name))
@@ -196,6 +200,28 @@ def test_a_hostile_name_stays_text(visit: Visit, market: Market, name: str) -> N
         page.evaluate("document.querySelectorAll('img, body script:not(:last-child)').length") == 0
     )
     assert page.evaluate("document.scripts.length") == 1
+
+
+def test_says_how_many_rows_are_left_out(visit: Visit, market: Market) -> None:
+    market.most_rows = 4
+    page = visit()
+    expect(page.locator("#rows tr")).to_have_count(4)
+    expect(page.locator("#board-note")).to_contain_text("The first 4 rows of 10; 6 are left out.")
+
+
+def test_says_that_earlier_changes_are_missing(visit: Visit, market: Market) -> None:
+    market.complete = False
+    page = visit()
+    expect(page.locator("#board-note")).to_contain_text("since the page began")
+
+
+def test_points_of_scores_stand_below_each_other(visit: Visit) -> None:
+    page = visit(ready="#figures dd")
+    texts = page.evaluate("alignedScores(['1,234.5', '12', '-7.125'].map((score) => ({ score })))")
+    assert texts == ["1,234.500", "12.000", "-7.125"]
+    for scores in (["1e+20", "2.5"], ["12", "7"], []):
+        written = "alignedScores(" + json.dumps([{"score": score} for score in scores]) + ")"
+        assert page.evaluate(written) == scores
 
 
 # ---- the choice of a ranking ----------------------------------------------------------------
@@ -282,8 +308,7 @@ def test_says_when_nothing_matches(visit: Visit) -> None:
     expect(page.locator("#matches")).to_have_text("Nothing matches.")
 
 
-def test_a_key_that_is_not_there(visit: Visit, watched: Watched) -> None:
-    watched.expects_refusals = True
+def test_a_key_that_is_not_there(visit: Visit) -> None:
     page = visit('#key=["nowhere"]', ready="#empty:not([hidden])")
     expect(page.locator("#empty")).to_contain_text("There is no such ranking")
     box = page.get_by_role("combobox", name="Sector")
@@ -404,8 +429,7 @@ def test_a_link_to_a_window_keeps_it(visit: Visit, market: Market) -> None:
     assert in_hash(page) == {"key": '["Energy"]', "window": "5", "chart": "scores"}
 
 
-def test_a_window_that_is_not_kept_any_more(visit: Visit, market: Market, watched: Watched) -> None:
-    watched.expects_refusals = True
+def test_a_window_that_is_not_kept_any_more(visit: Visit, market: Market) -> None:
     page = visit("#window=9999")
     expect(page.locator("#message")).to_have_text(
         "That window is not kept any more; this is the newest."
@@ -429,6 +453,26 @@ def test_the_chart_shows_ranks_or_scores(visit: Visit, market: Market) -> None:
     expect(row.locator("td").last).to_have_text(f"{score:,.0f}")
 
 
+def test_windows_of_days_are_legible(visit: Visit, market: Market) -> None:
+    market.size = market.slide = timedelta(days=1)
+    page = visit()
+    wait_for_history(page, 40)
+    expect(page.locator("#window-words")).to_have_text("2026-02-12 09:30 – 2026-02-13 09:30 UTC")
+    expect(page.locator("#chart .axis").last).to_have_text("02-13 09:30")
+    expect(page.locator("#latest")).to_contain_text("2026-02-13 09:30 UTC")
+    page.get_by_text("As a table").click()
+    expect(page.locator("#chart-table th").nth(1)).to_have_text("02-09 09:30")
+
+
+def test_windows_over_midnight_are_legible(visit: Visit, market: Market) -> None:
+    market.step(835)
+    page = visit()
+    wait_for_history(page, 360)
+    expect(page.locator("#window-words")).to_have_text("2026-01-05 23:04 – 2026-01-06 00:04 UTC")
+    expect(page.locator("#chart .axis").first).to_contain_text("01-05 23:")
+    expect(page.locator("#chart .axis").last).to_have_text("01-06 00:04")
+
+
 # ---- the job --------------------------------------------------------------------------------
 
 
@@ -441,7 +485,9 @@ def test_tells_the_health_of_the_job(visit: Visit, market: Market) -> None:
     market.tell(
         late=12_345,
         lag_seconds=300.0,
-        sinks=[{"name": "redis:boards", "waiting": 2, "error": "the server refused"}],
+        sinks=[
+            {"name": "redis:boards", "waiting": 2, "delivered": 3, "error": "the server refused"}
+        ],
         notes=["A batch took longer than its trigger."],
         extra={"lost_rows": 7},
     )
@@ -454,6 +500,23 @@ def test_tells_the_health_of_the_job(visit: Visit, market: Market) -> None:
     expect(page.locator("#counts")).to_contain_text("lost rows")
     page.get_by_text("How it is computed").click()
     expect(page.locator("#explain")).to_contain_text("one hour, sliding by one minute")
+
+
+def test_what_the_job_is_is_read_again_once_the_job_knows_it(
+    visit: Visit, server: FakeServer
+) -> None:
+    page = visit()
+
+    def early(route: Route) -> None:
+        answer = route.fetch()
+        content = answer.json() | {"described": False, "explain": []}
+        content["queries"][0]["words"] = ""
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/api/info", early, times=1)
+    page.reload()
+    expect(page.locator("#words")).to_have_text(server.market.queries[""])
+    page.wait_for_selector("#rows tr")
 
 
 def test_says_that_the_job_failed(visit: Visit, market: Market) -> None:
@@ -537,6 +600,90 @@ def test_tells_of_batches_that_were_missed(visit: Visit, market: Market) -> None
     expect(page.locator("#notes")).to_contain_text("3 batches were over")
 
 
+def test_the_made_up_server_answers_as_the_real_one(server: FakeServer, market: Market) -> None:
+    market.open()
+    missing = {"key": '["nowhere"]'}
+    paths = [("info", {}), ("keys", {}), ("health", {})]
+    paths += [("leaders", {}), ("leaders", missing), ("leaders", {"window": "never"})]
+    paths += [("windows", {}), ("windows", missing), ("windows", {"window": "3"})]
+    for path, parameters in paths:
+        answer = httpx.get(f"{server.url}api/{path}", params=parameters, trust_env=False)
+        assert answer.status_code == 200
+        described = DOCUMENT["paths"][f"/api/{path}"]["get"]["responses"]["200"]["content"]
+        check(answer.json(), described["application/json"]["schema"], path)
+
+
+def test_lag_grows_while_no_batch_ends(visit: Visit, market: Market) -> None:
+    page = visit()
+    expect(page.locator("#figures")).to_contain_text("2.4 s")
+    market.passing = {"lag_seconds": 61.0, "rows_per_second": 7.0, "readers": 41}
+    market.changed()
+    expect(page.locator("#figures")).to_contain_text("61.0 s")
+    expect(page.locator("#figures")).to_contain_text("7")
+    expect(page.locator("#job-state")).to_have_text("41 are watching")
+
+
+def test_a_connection_that_died_without_a_word_is_made_anew(
+    visit: Visit, market: Market, server: FakeServer
+) -> None:
+    page = visit()
+    page.clock.install()
+    market.step()
+    expect_names(page, on_board(market))  # since then, nothing is heard
+    wait_for_history(page, 41)
+    server.mute = True
+    page.clock.fast_forward(44_000)
+    expect(page.locator("#pill")).to_have_text("Live")
+    page.clock.fast_forward(2_000)
+    expect(page.locator("#pill")).to_have_text("Connection lost")
+    server.mute = False
+    market.step()
+    expect(page.locator("#pill")).to_have_text("Live")
+    expect_names(page, on_board(market))
+
+
+def test_a_display_on_a_wall_comes_back_by_itself(visit: Visit, market: Market) -> None:
+    page = visit()
+    page.clock.install()
+    market.tell(state="ended", message="All rows are read.")
+    market.end("All rows are read.")
+    expect(page.locator("#pill")).to_have_text("Ended")
+    page.clock.fast_forward(31_000)  # the job says once more that it has ended
+    expect(page.locator("#message")).to_have_text("The job has ended: All rows are read.")
+    market.ended = None
+    market.health.clear()
+    market.step()
+    page.clock.fast_forward(31_000)
+    expect(page.locator("#pill")).to_have_text("Live")
+    expect_names(page, on_board(market))
+
+
+def test_a_browser_that_calls_itself_offline_is_not_believed(visit: Visit) -> None:
+    page = visit()
+    with page.expect_response("**/api/health"):
+        page.evaluate("window.dispatchEvent(new Event('offline'))")
+    expect(page.locator("#pill")).to_have_text("Live")
+    expect(page.locator("#banner")).to_be_hidden()
+
+
+def test_the_past_is_not_fetched_with_each_revision(
+    visit: Visit, market: Market, server: FakeServer
+) -> None:
+    page = visit()
+    wait_for_history(page, 40)
+    page.clock.install()
+    market.open()
+    wait_for_history(page, 41)
+    server.requests.clear()
+    for _ in range(20):
+        market.revise()
+        expect_names(page, on_board(market))
+    page.clock.pause_at(page.evaluate("Date.now() + 1"))
+    assert sum("/api/windows" in path for path in server.requests) <= 1
+    with page.expect_response("**/api/windows*"):
+        page.clock.fast_forward(2_500)
+
+
 # ---- how it looks ---------------------------------------------------------------------------
 
 
@@ -584,7 +731,7 @@ def test_bars_are_as_long_as_scores_are_large(visit: Visit, market: Market, widt
     assert all(abs(bar / longest - score / best) < 0.02 for score, bar, _ in drawn)
     assert {each for _, _, each in drawn} == {space} != {"0px"}
     expect(page.locator("#strip-words")).to_be_visible()
-    expect(page.locator("#strip title").last).to_contain_text("provisional, best score ")
+    expect(page.locator("#strip title").last).to_contain_text("so far, best score ")
 
 
 @pytest.mark.parametrize("width", [360, 700, 1100, 1920])

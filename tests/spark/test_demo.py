@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -20,9 +20,12 @@ from skyband.datasets.stock import SECTORS
 from skyband.demo import streams, trades
 from skyband.demo.display import Frame
 from skyband.demo.streams import Changes
+from skyband.errors import SkybandError
+from skyband.serve.feed import Feed
 from skyband.spark import top_k
-from skyband.spark.jobs.progress import Progress
+from skyband.spark.jobs.progress import Batch, Progress
 from skyband.spark.warm_up import start_workers
+from tests.test_serve import progress
 
 SHORT = """
 import sys
@@ -132,11 +135,39 @@ def test_the_demonstration_ends_after_its_time_or_goes_on(
     assert boards.looks == looks
 
 
+@pytest.mark.parametrize("failure", [None, SkybandError("the stream failed: no room")])
+def test_the_page_is_told_last_and_of_failures(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, failure: SkybandError | None
+) -> None:
+    boards, stop, feeds = FakeBoards(), Event(), []
+    stop.set()
+
+    def begin(out: Path, seed: int, feed: Feed) -> FakeBoards:
+        feeds.append(feed)
+        return boards
+
+    def end() -> None:
+        assert not feeds[0].ended  # the last look is yet to come
+        batch = Batch(0, rows=10, seconds=1.0)
+        feeds[0].see(streams._counted_once(progress(batch)))
+        if failure is not None:
+            raise failure
+
+    boards.stop = end  # type: ignore[method-assign]
+    monkeypatch.setattr(streams, "Boards", begin)
+    with nullcontext() if failure is None else pytest.raises(SkybandError, match="no room"):
+        streams.run_streams(1.0, 0, tmp_path, stop, "0")
+    health = feeds[0].health()
+    words = "The demonstration has ended." if failure is None else str(failure)
+    assert (health["state"], health["message"]) == ("ended" if failure is None else "failed", words)
+    assert health["rows"] == 5  # each trade is on two boards, and is counted once
+
+
 class FakeBoards:
     """Boards of which every look takes ten seconds, and whose first windows soon are final."""
 
     def __init__(self) -> None:
-        self.looks, self.spent = 0, 0.0
+        self.looks, self.spent, self.out = 0, 0.0, Path()
         self.progress = Progress()
         self.on_look: Callable[[], None] = lambda: None
 
@@ -149,6 +180,9 @@ class FakeBoards:
 
     def frame(self) -> Frame:
         return Frame("", [], [], [], [], [], [])
+
+    def stop(self) -> None:
+        pass
 
 
 def test_how_lively_it_was() -> None:

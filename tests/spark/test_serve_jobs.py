@@ -15,6 +15,7 @@ from skyband import QueryError
 from skyband.serve.of_job import JobPage, job_page
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run
+from skyband.spark.watching import _cell
 from tests.spark import samples
 from tests.spark.samples import SECOND
 
@@ -123,6 +124,20 @@ def test_large_numbers_are_shown_exactly(spark: SparkSession, tmp_path: Path) ->
     page = shown_by(spark, job(tmp_path, {**query, "k": 1, "id": "seq"}))
     newest = page.feed.history.leaders("", None, None)
     assert newest["rows"][0]["score"] == "123456789012350.678"
+
+
+def test_keys_that_begin_alike_stay_apart(spark: SparkSession) -> None:
+    long = "x" * 300
+    texts = [f"{long}{end}" for end in "ab"]
+    rows = spark.createDataFrame(
+        [(text, text) for text in [*texts, "y" * 200]], "key string, name string"
+    )
+    cells = rows.select(_cell(rows, "key", 200, True), _cell(rows, "name", 200, False)).collect()
+    keys, names = [row.key for row in cells], [row["name"] for row in cells]
+    assert len(set(keys)) == 3
+    assert all(key.startswith("x" * 191 + "…") and len(key) == 200 for key in keys[:2])
+    assert names == ["x" * 199 + "…"] * 2 + ["y" * 200]
+    assert keys[2] == "y" * 200
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,10 @@ def run_streams(seconds: float, seed: int, out: Path, stop: Event, serve: str | 
                 with screen or nullcontext():
                     _watch(boards, screen, seconds, stop)
             finally:
-                if feed is not None:
-                    feed.end("The demonstration has ended.")
                 with display.status(console, "Stopping ..."):
                     boards.stop()
+            if feed is not None:  # after the last look; the server tells readers of a failure
+                feed.end("The demonstration has ended.")
 
 
 @contextmanager
@@ -232,7 +232,7 @@ class Boards:
         self.spent = now - self._began
         self.changes.note(self._show() if fresh else False, now)
         if self._feed is not None:
-            self._feed.see(self.progress, clock=market_clock(self.trades))
+            self._feed.see(_counted_once(self.progress), clock=market_clock(self.trades))
         failure = self._stream.exception()
         if failure is not None:
             raise SkybandError(
@@ -296,6 +296,14 @@ class Boards:
         boards = (self.leaders, self.moves, self.sectors, self.news)
         title = f"{_TITLE}: {self.window}" if self.window else _TITLE
         return display.Frame(title, *boards, words, [])
+
+
+def _counted_once(progress: Progress) -> Progress:
+    """The progress with trades for rows: each is a row of two boards."""
+    busy = progress.busy
+    if busy is not None:
+        busy = replace(busy, rows=busy.rows // 2)
+    return replace(progress, rows=progress.rows // 2, busy=busy)
 
 
 def market_clock(trades: int) -> datetime:

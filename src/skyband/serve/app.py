@@ -8,6 +8,8 @@ import hashlib
 import json
 import re
 import secrets
+import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from functools import cache
 from importlib import resources
@@ -22,11 +24,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skyband.serve import metrics
 from skyband.serve.feed import Feed
+from skyband.serve.history import BOARD_ROWS
 from skyband.serve.openapi import DOCUMENT
 
-_ALIVE = 15.0  # seconds after which a silent connection gets a comment
+_ALIVE = 5.0  # seconds after which a silent connection hears how time goes on
+_FRESH = 1.0  # seconds for which the health of a version is given again
 _RETRY = 1_500  # milliseconds after which a browser that lost its connection tries again
-_MOST_KEYS = 1_000
+_MOST_KEYS, _MOST_ROWS = 1_000, 100_000
+_MOST_ANSWERS, _MOST_BYTES = 256, 64_000_000  # of the answers that are made once for all
 _COOKIE = "skyband"
 _OPEN = ("/healthz", "/readyz")  # for those who only want to know whether we live
 _LOCAL = re.compile(r"(localhost|127(\.\d+){3}|\[::1\])(:\d+)?", re.IGNORECASE)
@@ -87,14 +92,15 @@ class Guard:
                 return None
             return PlainTextResponse("this page is served to this machine alone\n", 403)
         given = request.query_params.get("token")
+        cookie = _cookie(request)
         if given is not None and request.url.path == "/" and self._is_right(given):
-            welcome = RedirectResponse("/", 303)
-            welcome.set_cookie(_COOKIE, given, httponly=True, samesite="strict")
+            welcome = RedirectResponse("./", 303)  # relative, so that a proxy may add a prefix
+            welcome.set_cookie(cookie, given, httponly=True, samesite="strict")
             return welcome
         header = request.headers.get("authorization", "")
         if header.startswith("Bearer ") and self._is_right(header.removeprefix("Bearer ")):
             return None
-        if self._is_right(request.cookies.get(_COOKIE, "")):
+        if self._is_right(request.cookies.get(cookie, "")):
             return None
         words = "a token is missing or wrong: open /?token=..., or send Authorization: Bearer ...\n"
         return PlainTextResponse(words, 401, {"WWW-Authenticate": "Bearer"})
@@ -103,6 +109,12 @@ class Guard:
         return self._token is not None and secrets.compare_digest(
             given.encode(), self._token.encode()
         )
+
+
+def _cookie(request: Request) -> str:
+    """The name of our cookie: browsers send those of a host to all of its ports."""
+    server = request.scope.get("server")
+    return _COOKIE if server is None else f"{_COOKIE}-{server[1]}"
 
 
 def _headers(path: str) -> list[tuple[bytes, bytes]]:
@@ -118,14 +130,23 @@ def _headers(path: str) -> list[tuple[bytes, bytes]]:
 
 
 class Answers:
-    """Answers from a feed, each made once per version of it, whoever asks."""
+    """Answers from a feed, each made once per version of it, whoever asks.
 
-    def __init__(self, feed: Feed) -> None:
+    Those that were asked for last are remembered, within bounds. ``clock`` counts seconds.
+    """
+
+    def __init__(self, feed: Feed, clock: Callable[[], float] = time.monotonic) -> None:
         self.feed = feed
+        self._clock = clock
         self._version = -1
-        self._made: dict[Any, bytes] = {}
+        self._made: OrderedDict[Any, bytes] = OrderedDict()
+        self._bytes = 0
         self._changed = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+
+    def __len__(self) -> int:
+        """How many answers are remembered."""
+        return len(self._made)
 
     def follow(self) -> None:
         """Wake readers whenever the feed changes, from whatever thread; once is enough."""
@@ -148,36 +169,35 @@ class Answers:
     def _made_once(self, what: Any, make: Callable[[], bytes]) -> bytes:
         version = self.feed.version
         if self._version != version:
-            self._version = version
+            self._version, self._bytes = version, 0
             self._made.clear()
         answer = self._made.get(what)
-        if answer is None:
-            answer = make()
-            if self._version == version:  # else it may be made of old and new
-                self._made[what] = answer
+        if answer is not None:
+            self._made.move_to_end(what)
+            return answer
+        answer = make()
+        if self._version == version:  # else it may be made of old and new
+            self._bytes += len(answer) - len(self._made.get(what, b""))
+            self._made[what] = answer
+            while len(self._made) > _MOST_ANSWERS or self._bytes > _MOST_BYTES:
+                self._bytes -= len(self._made.popitem(last=False)[1])
         return answer
 
-    def leaders(self, query: str, key: str | None, window: str | None) -> bytes:
+    def leaders(
+        self, query: str, key: str | None, window: str | None, limit: int = BOARD_ROWS
+    ) -> bytes:
         """A ranking of a query and key; ``key`` is a list in JSON."""
-
-        def make() -> dict[str, Any]:
-            parts = None if key is None else json.loads(key)
-            ranking = self.feed.history.leaders(query, parts, window)
-            if ranking is None:
-                empty: dict[str, Any] = {
-                    "window": None,
-                    "rows": [],
-                    "left": [],
-                    "newest": window is None,
-                }
-                ranking = {"query": query, "key": parts or [], **empty}
-            return dict(ranking)
-
-        return self.made(("leaders", query, key, window), make)
+        parts = None if key is None else json.loads(key)
+        make = lambda: self.feed.history.leaders(query, parts, window, limit)  # noqa: E731
+        return self.made(("leaders", query, key, window, limit), make)
 
     def health(self) -> bytes:
-        """How the stream is doing."""
-        return self.made("health", self.feed.health)
+        """How the stream is doing; lag and readers change though the feed does not."""
+        return self.made(("health", self._moment()), self.feed.health)
+
+    def _moment(self) -> int:
+        """The time, in steps within which nothing is measured again."""
+        return int(self._clock() / _FRESH)
 
     def state(self, query: str, key: str | None) -> bytes:
         """What is new for all who follow a ranking, in one piece: sending is what readers cost."""
@@ -186,7 +206,12 @@ class Answers:
             leaders = self.leaders(query, key, None)
             return _event("health", self.health()) + _event("leaders", leaders)
 
-        return self._made_once(("state", query, key), make)
+        return self._made_once(("state", query, key, self._moment()), make)
+
+    def alive(self) -> bytes:
+        """What changes while nothing happens: a reader that hears it knows the connection is up."""
+        make = lambda: _event("alive", json.dumps(self.feed.passing()).encode())  # noqa: E731
+        return self._made_once(("alive", self._moment()), make)
 
     async def events(self, query: str, key: str | None) -> AsyncIterator[bytes]:
         """Send the newest state again and again, as fast as the reader takes it, no backlog."""
@@ -206,7 +231,7 @@ class Answers:
                     async with asyncio.timeout(_ALIVE):
                         await changed.wait()
                 except TimeoutError:
-                    yield b": alive\n\n"
+                    yield self.alive()
         finally:
             self.feed.readers -= 1
 
@@ -234,19 +259,21 @@ def application(feed: Feed, token: str | None = None) -> ASGIApp:
             request.query_params.get("query", ""),
             request.query_params.get("search", ""),
         )
-        limit = _limit(request.query_params.get("limit", "100"))
+        limit = _limit(request.query_params.get("limit", "100"), _MOST_KEYS)
         what = ("keys", query, search, limit)
         return _json(answers.made(what, lambda: feed.history.keys(query, search, limit)))
 
     async def leaders(request: Request) -> Response:
         query, key = _selection(request)
-        return _json(answers.leaders(query, key, request.query_params.get("window")))
+        limit = _limit(request.query_params.get("limit", str(BOARD_ROWS)), _MOST_ROWS)
+        return _json(answers.leaders(query, key, request.query_params.get("window"), limit))
 
     async def windows(request: Request) -> Response:
         query, key = _selection(request)
         parts = None if key is None else json.loads(key)
-        make = lambda: feed.history.windows(query, parts)  # noqa: E731
-        return _json(answers.made(("windows", query, key), make))
+        window = request.query_params.get("window")
+        make = lambda: feed.history.windows(query, parts, window)  # noqa: E731
+        return _json(answers.made(("windows", query, key, window), make))
 
     async def health(request: Request) -> Response:
         return _json(answers.health())
@@ -313,15 +340,20 @@ def _selection(request: Request) -> tuple[str, str | None]:
     if key is not None:
         try:
             parts = json.loads(key)
-        except ValueError:
-            parts = None
-        if not isinstance(parts, list) or not all(p is None or isinstance(p, str) for p in parts):
+            # half of a surrogate pair is text to JSON, and cannot be sent
+            is_key = isinstance(parts, list) and all(
+                part is None or (isinstance(part, str) and part.encode() is not None)
+                for part in parts
+            )
+        except (ValueError, RecursionError):
+            is_key = False
+        if not is_key:
             raise WrongRequestError('key is not a list of texts in JSON, such as ["Energy"]')
         key = json.dumps(parts)
     return request.query_params.get("query", ""), key
 
 
-def _limit(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= _MOST_KEYS:
-        raise WrongRequestError(f"limit is not a whole number from 1 to {_MOST_KEYS:,}")
+def _limit(text: str, most: int) -> int:
+    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+        raise WrongRequestError(f"limit is not a whole number from 1 to {most:,}")
     return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,18 +16,36 @@ Key = tuple[str | None, ...]
 """The values of the partition columns, as texts."""
 
 WINDOWS, ROWS = 360, 500_000
+BOARD_ROWS = 500
+"""Rows of a ranking that readers get, unless they want another number."""
 _DRAWN = 12  # leaders whose way is drawn
+_AROUND = 40  # windows that a chart shows
 _LETTERS = 200  # of a text; as many as are reported
 
 
 class Row(NamedTuple):
-    """A place in a ranking; ``name`` tells it from the others, ``cells`` are its columns."""
+    """A place in a ranking; ``cells`` are its columns.
+
+    ``name`` tells it from the others; of several of the same name, ``occurrence`` does, which
+    counts them from the best on.
+    """
 
     name: str
     rank: int
     score: str
     number: float
     cells: tuple[str | None, ...]
+    occurrence: int = 1
+
+    @property
+    def id(self) -> str:
+        """What the row is called in a window, where no other is called so."""
+        return self.name if self.occurrence == 1 else f"{self.name} · no. {self.occurrence}"
+
+    @property
+    def shown_number(self) -> float | None:
+        """The score as a number; None if JSON has no such number."""
+        return self.number if abs(self.number) < float("inf") else None
 
     @property
     def label(self) -> str:
@@ -37,13 +55,17 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Window:
-    """One ranking of one window; ``rows`` are in the order of ranks."""
+    """One ranking of one window; ``rows`` are in the order of ranks.
+
+    It is ``complete`` unless it was put together of changes, of which earlier ones were not seen.
+    """
 
     start: Any
     end: Any
     final: bool
     revision: int
     rows: tuple[Row, ...]
+    complete: bool = True
 
     @property
     def id(self) -> str:
@@ -58,6 +80,8 @@ class Window:
             "end": self.end,
             "final": self.final,
             "revision": self.revision,
+            "complete": self.complete,
+            "best": self.rows[0].shown_number if self.rows else None,
         }
 
 
@@ -66,6 +90,7 @@ class Layout:
     """How rows of a result are read: the columns of the query, of keys, and of what is shown.
 
     ``names`` are the columns that tell the rows of a ranking apart; all that is shown, if empty.
+    ``k`` is how many rows a ranking has at most, each with a rank of its own; 0 if that is unknown.
     """
 
     queries: tuple[str, ...] = ()
@@ -73,6 +98,7 @@ class Layout:
     columns: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     emit: str = "all"
+    k: int = 0
 
     def row(self, values: Mapping[str, Any]) -> Row:
         """A row of a result, in the words of a page."""
@@ -94,9 +120,13 @@ def _text(value: Any) -> str | None:
 
 @dataclass
 class Ranking:
-    """The windows of one query and key, oldest first."""
+    """The windows of one query and key, oldest first.
+
+    A ranking is ``whole`` if all changes that it adds up were seen.
+    """
 
     windows: deque[Window] = field(default_factory=deque)
+    whole: bool = True
 
     def put(self, window: Window) -> Window | None:
         """Take in a window; returns the one that it replaces."""
@@ -132,8 +162,9 @@ class History:
         self.most_windows, self.most_rows = windows, rows
         self._layouts: dict[str, Layout] = {}
         self._rankings: dict[str, dict[Key, Ranking]] = {}
-        self._order: deque[tuple[str, Key, Any]] = deque()  # windows by when they came
+        self._order: dict[tuple[str, Key, Any], None] = {}  # windows by when they came
         self._rows = 0
+        self._whole = True  # whether changes add up from the beginning
         self._lock = threading.Lock()
 
     @property
@@ -156,10 +187,24 @@ class History:
                 self._layouts[name] = layout
                 self._put(name, key, group, layout)
             while self._rows > self.most_rows and len(self._order) > 1:
-                self._forget(*self._order.popleft())
+                name, key, _ = next(iter(self._order))
+                self._forget_oldest(name, key)
+
+    def doubt(self) -> None:
+        """Take note that changes were not seen: rankings that add them up may lack rows."""
+        with self._lock:
+            self._whole = False
+            for rankings in self._rankings.values():
+                for ranking in rankings.values():
+                    ranking.whole = False
+
+    def __len__(self) -> int:
+        """How many windows are remembered, of all rankings."""
+        return len(self._order)
 
     def _put(self, name: str, key: Key, group: list[Mapping[str, Any]], layout: Layout) -> None:
-        ranking = self._rankings.setdefault(name, {}).setdefault(key, Ranking())
+        rankings = self._rankings.setdefault(name, {})
+        ranking = rankings.setdefault(key, Ranking(whole=self._whole))
         newest = max(row.get("revision") or 0 for row in group)
         group = [row for row in group if (row.get("revision") or 0) == newest]
         bounds = group[0]["window"]
@@ -167,24 +212,29 @@ class History:
             rows = _changed(ranking, group, layout)
         else:
             rows = [layout.row(row) for row in group if row["rank"] is not None]
-        rows.sort(key=lambda row: (row.rank, -row.number, row.name))
+        ranked = _numbered(rows)
         final = all(row.get("final", True) for row in group)
-        window = Window(bounds["start"], bounds["end"], final, newest, tuple(rows))
+        if [row.rank for row in ranked] == [*range(1, layout.k + 1)]:
+            ranking.whole = True  # k rows with k ranks: none is missing
+        complete = layout.emit != "changes" or ranking.whole
+        window = Window(bounds["start"], bounds["end"], final, newest, ranked, complete)
         before = ranking.put(window)
-        self._rows += len(window.rows) - (0 if before is None else len(before.rows))
+        self._rows += _weight(window) - (0 if before is None else _weight(before))
         if before is None:
-            self._order.append((name, key, window.end))
+            self._order[name, key, window.end] = None
             if len(ranking.windows) > self.most_windows:
-                self._forget(name, key, ranking.windows[0].end)
+                self._forget_oldest(name, key)
 
-    def _forget(self, name: str, key: Key, end: Any) -> None:
-        """Forget the oldest window of a ranking, if it ends there: it may be gone already."""
-        ranking = self._rankings.get(name, {}).get(key)
-        if ranking is None or not ranking.windows or ranking.windows[0].end != end:
-            return
-        self._rows -= len(ranking.windows.popleft().rows)
+    def _forget_oldest(self, name: str, key: Key) -> None:
+        """Forget the oldest window of a ranking, and a ranking with its last window."""
+        ranking = self._rankings[name][key]
+        window = ranking.windows.popleft()
+        self._rows -= _weight(window)
+        del self._order[name, key, window.end]
         if not ranking.windows:
             del self._rankings[name][key]
+            if self._layouts[name].emit == "changes":
+                self._whole = False  # changes of this key would add up from nothing
 
     def keys(self, query: str, search: str, limit: int) -> dict[str, Any]:
         """The keys of a query that contain a text, whatever its case, in order."""
@@ -199,31 +249,46 @@ class History:
             "keys": [list(key) for key in matching[:limit]],
         }
 
-    def leaders(self, query: str, key: Sequence[str | None] | None, window: str | None) -> Any:
-        """A ranking, and what has moved since the window before; None if there is none."""
+    def leaders(
+        self,
+        query: str,
+        key: Sequence[str | None] | None,
+        window: str | None,
+        limit: int = BOARD_ROWS,
+    ) -> dict[str, Any]:
+        """A ranking, and what has moved since the window before; ``window`` is None without one.
+
+        Not more than ``limit`` rows are given, and as many of those that left.
+        """
         with self._lock:
             chosen, ranking = self._ranking(query, key)
+            rankings = len(self._rankings.get(query, {}))
             at = ranking.at(window)
-            if at is None:
-                return None
-            shown_window = ranking.windows[at]
+            board = None if at is None else ranking.windows[at]
             before = ranking.windows[at - 1] if at else None
-            newest = at == len(ranking.windows) - 1
+            newest = window is None if at is None else at == len(ranking.windows) - 1
         return {
             "query": query,
             "key": list(chosen),
-            "window": shown_window.described(),
+            "rankings": rankings,
+            "window": None if board is None else board.described(),
             "newest": newest,
-            **_moves(shown_window, before),
+            **_moves(board, before, limit),
         }
 
-    def windows(self, query: str, key: Sequence[str | None] | None) -> dict[str, Any]:
-        """The windows of a ranking that are remembered, and the way of its leaders."""
+    def windows(
+        self, query: str, key: Sequence[str | None] | None, window: str | None = None
+    ) -> dict[str, Any]:
+        """The windows of a ranking that are remembered, and the way of its leaders.
+
+        Leaders are those of the windows around ``window``, the newest if it is None.
+        """
         with self._lock:
-            windows = list(self._ranking(query, key)[1].windows)
+            ranking = self._ranking(query, key)[1]
+            windows, at = list(ranking.windows), ranking.at(window)
         return {
-            "windows": [window.described() for window in windows],
-            "leaders": _ways(windows),
+            "windows": [each.described() for each in windows],
+            "leaders": _ways(windows, len(windows) - 1 if at is None else at),
         }
 
     def _ranking(self, query: str, key: Sequence[str | None] | None) -> tuple[Key, Ranking]:
@@ -248,32 +313,69 @@ def _grouped(
 
 
 def _changed(ranking: Ranking, changes: list[Mapping[str, Any]], layout: Layout) -> list[Row]:
-    """The ranking of the window before, with what has entered, left or moved since."""
-    rows = {row.name: row for row in (ranking.windows[-1].rows if ranking.windows else ())}
+    """The ranking of the window before, with what has entered, left or moved since.
+
+    Rows of the same name are told apart by the ranks that they had.
+    """
+    rows = list(ranking.windows[-1].rows if ranking.windows else ())
+    places: dict[tuple[str, int], list[int]] = {}
+    for at, row in enumerate(rows):
+        places.setdefault((row.name, row.rank), []).append(at)
+    gone: set[int] = set()
     for change in changes:
-        row = layout.row(change)
-        if change["rank"] is None:
-            rows.pop(row.name, None)
-        else:
-            rows[row.name] = row
-    return list(rows.values())
+        had = places.get((layout.row(change).name, change["previous_rank"] or 0))
+        if had:
+            gone.add(had.pop())
+    present = [layout.row(change) for change in changes if change["rank"] is not None]
+    if layout.k and not ranking.whole:  # a row whose change was missed gave its rank to another
+        taken = {row.rank for row in present}
+        gone |= {at for at, row in enumerate(rows) if row.rank in taken}
+    if layout.names:
+        names = {layout.row(change).name for change in changes}
+        gone |= {at for at, row in enumerate(rows) if row.name in names}
+    return [row for at, row in enumerate(rows) if at not in gone] + present
 
 
-def _moves(window: Window, before: Window | None) -> dict[str, Any]:
-    """The rows of a window with how they moved, and those that left."""
-    ranks = {} if before is None else {row.name: row.rank for row in before.rows}
+def _numbered(rows: list[Row]) -> tuple[Row, ...]:
+    """Rows in the order of their ranks; those of the same name are counted."""
+    rows.sort(key=lambda row: (row.rank, -row.number, row.name))
+    count: Counter[str] = Counter()
+    numbered = []
+    for row in rows:
+        count[row.name] += 1
+        occurrence = count[row.name]
+        numbered.append(
+            row if row.occurrence == occurrence else row._replace(occurrence=occurrence)
+        )
+    return tuple(numbered)
+
+
+def _weight(window: Window) -> int:
+    """What a window counts among the rows that are remembered; an empty one takes room as well."""
+    return max(1, len(window.rows))
+
+
+def _moves(window: Window | None, before: Window | None, limit: int) -> dict[str, Any]:
+    """The first rows of a window with how they moved, and those that left."""
+    every = () if window is None else window.rows
+    earlier = () if before is None else before.rows
+    ranks = {row.id: row.rank for row in earlier}
     rows = []
-    for row in window.rows:
-        previous = ranks.get(row.name)
+    for row in every[:limit]:
+        previous = ranks.get(row.id)
         change = None if before is None else _change(row.rank, previous)
         rows.append({**_described(row), "change": change, "previous_rank": previous})
-    present = {row.name for row in window.rows}
-    left = [
-        {"id": row.name, "previous_rank": row.rank, "score": row.score, "cells": row.cells}
-        for row in (before.rows if before is not None else ())
-        if row.name not in present
-    ]
-    return {"rows": rows, "left": left}
+    present = {row.id for row in every}
+    left = [row for row in earlier if row.id not in present]
+    return {
+        "total": len(every),
+        "rows": rows,
+        "left_total": len(left),
+        "left": [
+            {"id": row.id, "previous_rank": row.rank, "score": row.score, "cells": row.cells}
+            for row in left[:limit]
+        ],
+    }
 
 
 def _change(rank: int, previous: int | None) -> str:
@@ -284,31 +386,36 @@ def _change(rank: int, previous: int | None) -> str:
 
 def _described(row: Row) -> dict[str, Any]:
     return {
-        "id": row.name,
+        "id": row.id,
         "rank": row.rank,
         "score": row.score,
-        "number": row.number if abs(row.number) < float("inf") else None,
+        "number": row.shown_number,
         "cells": row.cells,
     }
 
 
-def _ways(windows: list[Window]) -> list[dict[str, Any]]:
-    """The ranks and scores, window by window, of those who were among the best."""
-    places = [{row.name: row for row in window.rows} for window in windows]
+def _ways(windows: list[Window], at: int) -> list[dict[str, Any]]:
+    """The ranks and scores, window by window, of those who were among the best around a window."""
+    last = min(max(at + _AROUND // 2, _AROUND), len(windows))
+    first = max(0, last - _AROUND)
     best: dict[str, tuple[int, int]] = {}  # the best rank, the newer window first
-    for age, rows in enumerate(reversed(places)):
-        for name, row in rows.items():
-            best[name] = min(best.get(name, (row.rank, age)), (row.rank, age))
-    newest = places[-1] if places else {}
-    drawn = sorted(best, key=lambda name: (name not in newest, best[name]))[:_DRAWN]
+    labels: dict[str, str] = {}
+    for age, window in enumerate(reversed(windows[first:last])):
+        for row in window.rows:
+            if row.rank > _DRAWN:
+                break
+            best[row.id] = min(best.get(row.id, (row.rank, age)), (row.rank, age))
+            labels.setdefault(row.id, row.label)
+    present = {row.id for row in windows[at].rows} if windows else set()
+    drawn = sorted(best, key=lambda name: (name not in present, best[name]))[:_DRAWN]
+    chosen = set(drawn)
+    places = [{row.id: row for row in window.rows if row.id in chosen} for window in windows]
     return [
         {
             "id": name,
-            "label": next(rows[name] for rows in reversed(places) if name in rows).label,
+            "label": labels[name],
             "ranks": [rows[name].rank if name in rows else None for rows in places],
-            "scores": [
-                _described(rows[name])["number"] if name in rows else None for rows in places
-            ],
+            "scores": [rows[name].shown_number if name in rows else None for rows in places],
         }
         for name in drawn
     ]

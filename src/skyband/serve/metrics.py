@@ -22,7 +22,10 @@ _COUNTERS = {
     "ranked": ("skyband_ranked_rows", "Rows of answers."),
 }
 _GAUGES = {
-    "rows_per_second": ("skyband_rows_per_second", "Speed of the last batch that read rows."),
+    "rows_per_second": (
+        "skyband_rows_per_second",
+        "Rows read per second, as of the last batch that had any.",
+    ),
     "lag_seconds": ("skyband_lag_seconds", "How far the watermark is behind the clock."),
     "candidates": ("skyband_candidates", "Rows that may still be answers."),
     "state_rows": ("skyband_state_rows", "Entries of the state store."),
@@ -70,9 +73,20 @@ class _OfFeed(Collector):
             "Batches that a sink has not taken yet.",
             labels=["sink"],
         )
+        failed = GaugeMetricFamily(
+            "skyband_sink_failed", "Whether the last write to a sink failed.", labels=["sink"]
+        )
+        delivered = GaugeMetricFamily(
+            "skyband_sink_delivered_batch",
+            "The number of the last micro-batch that a sink has taken.",
+            labels=["sink"],
+        )
         for sink in health["sinks"]:
             waiting.add_metric([sink["name"]], sink["waiting"])
-        yield waiting
+            failed.add_metric([sink["name"]], float(bool(sink["error"])))
+            if sink["delivered"] is not None:
+                delivered.add_metric([sink["name"]], sink["delivered"])
+        yield from (waiting, failed, delivered)
 
 
 def exposition(feed: Feed) -> bytes:

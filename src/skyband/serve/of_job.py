@@ -32,13 +32,13 @@ class JobPage:
         )
         served = [ServedQuery(n or words(self._job), layout, n) for n in names]
         family = type(family_of(query)).__name__
-        self.feed.describe(served, family, run.explain_lines(), run.notes)
+        self.feed.describe(served, family, run.explain_lines(), run.notes, query["windows"])
         answers = ServedQuery("", layout)
         run.progress.on_batch = lambda batch: self.feed.take(batch, answers)
 
     def see(self, run: Any) -> None:
         """Show how the run is doing."""
-        self.feed.see(run.progress, sinks=run.sinks_behind())
+        self.feed.see(run.progress, sinks=run.sinks_behind(), catches_up=run.catches_up)
 
 
 def layout_of(query: Mapping[str, Any], columns: Sequence[str]) -> Layout:
@@ -46,7 +46,9 @@ def layout_of(query: Mapping[str, Any], columns: Sequence[str]) -> Layout:
     queries = family_of(query).query_columns
     order = tuple(query.get("order", ()))
     names = order if order and all(name in columns for name in order) else ()
-    return Layout(queries, tuple(query["keys"]), tuple(columns), names, query["emit"])
+    is_plain = "rank_by" not in query and not queries  # else ranks do not tell rows apart
+    k = int(query.get("k", 0)) if is_plain else 0
+    return Layout(queries, tuple(query["keys"]), tuple(columns), names, query["emit"], k)
 
 
 @contextmanager

@@ -40,6 +40,7 @@ class PageServer:
             uvicorn.Config(
                 application(feed, self.token),
                 log_config=None,
+                log_level="critical",  # garbage that others send is no warning to who runs a job
                 access_log=False,
                 lifespan="off",
                 ws="none",

@@ -19,6 +19,9 @@ BOARD = "skyband leaders"
 """The observed metric that holds the leaderboard, as JSON."""
 
 
+_MARK_LETTERS = 8  # that tell apart keys which are cut
+
+
 class BoardSize(NamedTuple):
     """How much of the answers is reported: rows, kept columns, letters of a text."""
 
@@ -114,7 +117,8 @@ def _of_first(best: Column, name: str) -> Column:
 def _shown(leaders: DataFrame, query: dict[str, Any], size: BoardSize) -> Column:
     """The columns that a board has room for."""
     names = [*_fixed(query), *board_columns(leaders, query, size)]
-    return F.struct(*(_cell(leaders, name, size.letters) for name in names))
+    keys = {*family_of(query).query_columns, *query["keys"]}
+    return F.struct(*(_cell(leaders, name, size.letters, name in keys) for name in names))
 
 
 def _fixed(query: dict[str, Any]) -> list[str]:
@@ -136,10 +140,19 @@ def board_columns(leaders: DataFrame, query: dict[str, Any], size: BoardSize) ->
     return plain[: size.columns]
 
 
-def _cell(leaders: DataFrame, name: str, letters: int) -> Any:
+def _cell(leaders: DataFrame, name: str, letters: int, is_key: bool) -> Column:
+    """A column as it is reported; a text that is cut ends with a mark.
+
+    A key that is cut ends with a mark of its own, or keys that begin alike would be one.
+    """
     column, kind = F.col(quoted(name)), leaders.schema[name].dataType.simpleString()
     if kind == "string":
-        column = F.substring(column, 1, letters)
+        mark = F.lit("…")
+        if is_key:
+            mark = F.concat(mark, F.substring(F.sha2(column, 256), 1, _MARK_LETTERS))
+        room = letters - 1 - (_MARK_LETTERS if is_key else 0)
+        short = F.concat(F.substring(column, 1, room), mark)
+        column = F.when(F.length(column) > letters, short).otherwise(column)
     elif kind.startswith("decimal"):  # readers of JSON would round it
         column = column.cast("string")
     return column.alias(name)

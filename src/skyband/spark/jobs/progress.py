@@ -35,6 +35,11 @@ class Counts:
     extra: dict[str, int] = field(default_factory=dict)
 
 
+def passed(watermark: datetime) -> int:
+    """A watermark as a row number or a tick, for windows that no clock goes with."""
+    return (watermark - _FIRST) // timedelta(milliseconds=1)
+
+
 RECORDS = "skyband records"
 """The metric of records that were parsed, and of those that could not be."""
 
@@ -66,8 +71,7 @@ class Batch(Counts):
     @property
     def passed(self) -> int:
         """The watermark as a row number, for windows over a sequence."""
-        behind = (self.watermark or _FIRST) - _FIRST
-        return behind // timedelta(milliseconds=1)
+        return passed(self.watermark or _FIRST)
 
 
 def batch_of(progress: Mapping[str, Any]) -> Batch | None:

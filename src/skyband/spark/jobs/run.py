@@ -202,8 +202,13 @@ class Run:
         """The columns of answers that are reported beside the window, keys, rank and score."""
         return board_columns(self.leaders, self.query, SERVED)
 
+    @property
+    def catches_up(self) -> bool:
+        """Whether there is nothing left to rank, only to deliver."""
+        return self._catches_up
+
     def sinks_behind(self) -> list[dict[str, Any]]:
-        """How many batches wait for each of several sinks, and what keeps them, in words."""
+        """How many batches wait for each of several sinks, the last that it has, and failures."""
         if self._deliveries is None:
             return []
         behind = self._deliveries.behind()
@@ -211,6 +216,7 @@ class Run:
             {
                 "name": sink.name,
                 "waiting": behind[sink.name],
+                "delivered": sink.delivered if sink.delivered >= 0 else None,
                 "error": "" if sink.failure is None else self.job.masked(first_line(sink.failure)),
             }
             for sink in self._deliveries.sinks
@@ -319,6 +325,7 @@ class Run:
                     self._streams(stop, see)
                 while not self._deliveries.settled() and not _stopped(stop):
                     see()
+                see()  # what the last delivery has changed
             finally:
                 STOPPING.set()  # sinks wait for their servers no longer
         failure = self._deliveries.failure()
