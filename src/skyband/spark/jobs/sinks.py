@@ -287,6 +287,31 @@ def check_new(spark: SparkSession, job: Job) -> None:
         )
 
 
+def check_layout(spark: SparkSession, job: Job, is_one_of_several: bool) -> None:
+    """Refuse files of the other layout: a log of Spark's, and directories by batch.
+
+    Readers of a directory with a log see what is in the log alone, and Spark's own sink would not
+    know of the batches in directories.
+    """
+    kind = kind_of(job.sink)
+    by_batch = kind.formats == ("files",)
+    if job.sink.path is None or not (by_batch or kind.formats == FILE_FORMATS):
+        return
+    by_batch = by_batch or is_one_of_several
+    place = job.place(job.sink.path).rstrip("/")
+    try:
+        spark.read.text(f"{place}/{'_spark_metadata' if by_batch else 'batch=*'}")
+    except AnalysisException:
+        return
+    layouts = ["files of Spark's own sink, with their log", "a directory per batch"]
+    wanted, there = reversed(layouts) if by_batch else layouts
+    raise QueryError(
+        f"sink.path {place} holds {there}, and would get {wanted}: readers would miss rows",
+        "one layout in a directory: format: files, and files among sinks:, have one per batch",
+        "name another sink.path, or write the sink as it was: the checkpoint goes on",
+    )
+
+
 def check_type(leaders: DataFrame, job: Job) -> None:
     """Refuse scores of another type than those in files that the sink holds already.
 
@@ -369,7 +394,7 @@ def start(
 ) -> StreamingQuery:
     """Start the stream into the job's sink; ``writer`` is what :func:`writer` made for it."""
     rows = leaders if job.sinks else kind_of(job.sink).reshape(leaders, job)
-    stream: Any = rows.writeStream.outputMode("append").queryName(job.title)
+    stream: Any = rows.writeStream.outputMode("append").queryName(job.masked(job.title))
     stream = stream.option("checkpointLocation", checkpoint)
     if writer is None:
         stream = kind_of(job.sink).stream(stream, job)
