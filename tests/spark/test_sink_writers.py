@@ -32,7 +32,7 @@ from skyband.spark.sinks import patience
 from skyband.spark.sinks.delta import DeltaRankings
 from skyband.spark.sinks.patience import Patience
 from skyband.spark.sinks.postgres import PostgresTable
-from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout, check_moments
+from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout, storable_moments
 from skyband.spark.sinks.redis_board import RedisBoards
 from tests import servers
 
@@ -315,13 +315,20 @@ def test_a_board_of_all_time_has_no_start(redis: servers.RedisServer) -> None:
     assert redis.client().hgetall("b:a:window") == {"end": NOON.isoformat(), "batch": "0"}
 
 
-@pytest.mark.parametrize(
-    ("moment", "when"), [(-(1 << 56), "before the year 1"), (1 << 58, "after the year 9999")]
-)
-def test_moments_that_clients_cannot_hold_are_refused(moment: int, when: str) -> None:
+@pytest.mark.parametrize("moment", [-(1 << 56), 1 << 58])
+def test_moments_that_clients_cannot_hold(moment: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream goes on without them, unless they are the place of a row."""
     times = pa.array([None, 0, moment], pa.timestamp("us", "UTC"))
-    with pytest.raises(DataError, match=f"column ts has a moment {when}"):
-        check_moments(pa.table({"ts": times}))
+    rows = pa.table({"ts": times, "n": [1, 2, 3]})
+    written = storable_moments(rows, [START, END])
+    assert written["ts"].to_pylist() == [None, datetime(1970, 1, 1, tzinfo=UTC), None]
+    assert caplog.messages == [
+        "column ts has 1 moment before the year 1 or after the year 9999: NULL is written"
+    ]
+    assert storable_moments(rows.slice(0, 2), [START, END]).equals(rows.slice(0, 2))
+    fix = r"the key ts has a moment before .* begin a new checkpoint and a new sink, with a where="
+    with pytest.raises(DataError, match=fix):
+        storable_moments(rows, ["ts"])
 
 
 def test_scores_beyond_doubles_are_exact_in_the_rows(redis: servers.RedisServer) -> None:
