@@ -234,6 +234,9 @@ def test_places_that_executors_must_see(tmp_path: Path) -> None:
         [f"{home}/in"], [f"{home}/checkpoint", f"{home}/out"]
     )  # fmt: skip
     assert plain.shared_places("hdfs://here:9000") == ([], [])
+    delta = job(tmp_path, sink={"format": "delta", "path": "out"})
+    of_driver = load(delta, "spark://somewhere:7077")
+    assert of_driver.shared_places("file:///")[1] == [f"{home}/checkpoint"]
     source = {"format": "csv", "path": "file:///data/day=*/x.csv", "schema": samples.DDL}
     named = load(job(tmp_path, source=source, checkpoint="s3a://bucket/checkpoint"))
     assert named.shared_places("hdfs://here:9000/") == (["/data"], [])

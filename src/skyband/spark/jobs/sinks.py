@@ -148,8 +148,9 @@ class SinkKind:
     the writer of a stream, ``write`` writes a batch; a kind that takes whole batches has a
     ``writer`` instead. A sink that ``needs_checkpoint`` keeps what it was given: a run has to go on
     where the last one was. One that ``reports_counts`` lets Spark say what was counted of the rows
-    of a batch while they are written, which writers of Spark's first interface do not. Where
-    ``other_options`` are given, there are no more than these and the ``needed_options``.
+    of a batch while they are written, which writers of Spark's first interface do not. Executors
+    need not see what the ``driver_writes``. Where ``other_options`` are given, there are no more
+    than these and the ``needed_options``.
     """
 
     formats: tuple[str, ...]
@@ -158,6 +159,7 @@ class SinkKind:
     takes_file_format: bool = False
     needs_checkpoint: bool = True
     reports_counts: bool = True
+    driver_writes: bool = False
     check: Callable[[Sink], None] = lambda sink: None
     reshape: Callable[[DataFrame, Job], DataFrame] = lambda leaders, job: leaders
     stream: Callable[[Any, Job], Any] = _stream_format
@@ -203,6 +205,7 @@ SINKS = (
         "a table of PostgreSQL: each row exactly once",
         check=_check_no_path,
         writer=_postgres,
+        driver_writes=True,
         needed_options=("url", "table"),
         other_options=("name", "patience"),
     ),
@@ -211,11 +214,16 @@ SINKS = (
         "boards in Redis: the present ranking of each key, replaced at once",
         check=_check_no_path,
         writer=_redis,
+        driver_writes=True,
         needed_options=("url", "board"),
         other_options=("changes", "expire", "patience"),
     ),
     SinkKind(
-        ("delta",), "a Delta table{place}: each row exactly once", needs_path=True, writer=_delta
+        ("delta",),
+        "a Delta table{place}: each row exactly once",
+        needs_path=True,
+        writer=_delta,
+        driver_writes=True,
     ),
     SinkKind(
         (),
