@@ -410,6 +410,19 @@ def test_moments_that_clients_cannot_hold(moment: int, caplog: pytest.LogCapture
         storable_moments(rows, ["ts"])
 
 
+def test_a_poisoned_record_stops_no_board(redis: servers.RedisServer) -> None:
+    """A text with NUL, and a moment that no client can hold."""
+    plain = layout()
+    rows = table(plain, [(0, "a\0b", 1, 1.0, "x\0"), (0, "a\0b", 2, 0.5, "y")])
+    rows = rows.append_column("ts", pa.array([1 << 58, 0], pa.timestamp("us", "UTC")))
+    boards = RedisBoards(redis.url, "b", plain, changes=10, expire=None)
+    boards.write(storable_moments(rows, (START, END, "sector")), "s", 0)
+    assert shown(redis) == {"b:a%00b": [(1, 1.0, "x\0"), (2, 0.5, "y")]}
+    written = redis.client().hgetall("b:a%00b:rows")
+    moments = [json.loads(written[name])["ts"] for name in ("x\0", "y")]
+    assert moments == [None, "1970-01-01T00:00:00+00:00"]
+
+
 def test_scores_beyond_doubles_are_exact_in_the_rows(redis: servers.RedisServer) -> None:
     plain = layout(score=LongType())
     boards = RedisBoards(redis.url, "b", plain, changes=0, expire=60)

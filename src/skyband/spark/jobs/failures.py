@@ -205,6 +205,11 @@ _CAUSES = (
 )
 
 
+def is_of_kafka(error: BaseException) -> bool:
+    """Whether Kafka's client has said something: to it topics of a lost broker are not there."""
+    return re.search(r"org\.apache\.kafka\.|not present in metadata", str(error)) is not None
+
+
 def reworded(error: BaseException, log: Path | None, score: str = "query.by") -> SkybandError:
     """An error of Spark as one of ours.
 

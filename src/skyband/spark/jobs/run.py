@@ -475,6 +475,8 @@ class Run:
             except (*GONE, *FAILURES) as error:
                 if java_process.is_gone(error):
                     raise java_process.gone(self._resumes) from error
+                if failures.is_of_kafka(error):
+                    brokers.refuse_lost(self.job)
                 raise failures.reworded(error, self.log, self.job.query.score_field) from error
 
 
