@@ -264,13 +264,14 @@ def test_a_broker_that_goes_while_a_batch_is_written(
     frame = spark.createDataFrame([{**row, "ts": moment(row["ts"])} for row in rows])
     frame.write.parquet(str(tmp_path / "in"))
     options = {"kafka.bootstrap.servers": kafka.address, "topic": "lost-board"}
-    options |= {"kafka.delivery.timeout.ms": "1500", "kafka.request.timeout.ms": "1000"}
+    options |= {"kafka.delivery.timeout.ms": "300", "kafka.request.timeout.ms": "200"}
     file = write_job(
         tmp_path,
         kafka,
         "lost",
         source={"format": "parquet", "path": "in"},
-        sink={"format": "kafka", "options": {**options, "kafka.max.block.ms": "1500"}},
+        sink={"format": "kafka", "options": {**options, "kafka.max.block.ms": "300"}},
+        session={"shuffle_partitions": 1},
         drain=True,
     )
     with Run(spark, load(file)) as run:
