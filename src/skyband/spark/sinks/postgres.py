@@ -314,6 +314,7 @@ class PostgresTable:
             if self.layout.emit == "updates":
                 self._delete_places_beyond(connection)
             connection.execute(self._upsert())
+            connection.commit()  # watched, for that is where storage hangs
 
     def _limit(self, connection: psycopg.Connection[Any]) -> None:
         """Let the server give up what hangs, unless it or the url has limits of its own."""
