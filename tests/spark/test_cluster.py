@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import pickle
@@ -21,7 +22,7 @@ import pytest
 import yaml
 from benchmarks.spark.standalone import Standalone, wait_for
 
-from skyband.spark.cluster import package
+from skyband.spark.cluster import package, probe
 from skyband.spark.jobs.file import load
 from tests import kafka_trades, servers
 from tests.spark import samples
@@ -105,7 +106,7 @@ def test_every_family_outlives_executors(
 def check_refusals(messages: dict[str, str], pythons: dict[str, str]) -> None:
     """One line for each thing that executors lack."""
     expected = {
-        "empty": f"executors lack numba, numpy, pandas, pyarrow: {pythons['empty']} on",
+        "empty": f"executors lack {', '.join(probe.PACKAGES)}: {pythons['empty']} on",
         "other": "executors have another Python than the driver: 3.99",
         "none": f"executors have no such Python: {pythons['none']}",
         "cache": "executors cannot keep compiled kernels in /dev/null/cache/skyband/",
@@ -226,6 +227,38 @@ def test_a_cluster_without_room(cluster: Standalone, tmp_path: Path) -> None:
     assert re.match(r"waiting for executors, for \d+ seconds now: spark://127.0.0.1:", line)
 
 
+def test_packages_that_workers_import_are_looked_for() -> None:
+    """Of all modules that tasks import; PySpark itself needs pandas."""
+    source = ROOT / "src" / "skyband"
+    of_driver = {"plan", "explanation", "restart", "planning", "translation", "ranking_plot"}
+    of_driver |= {"queries"}  # whose files are of YAML
+    folders = ["kernels", "engine", "topk", "totals", "dominating", "incomplete", "workload"]
+    folders += ["spark/state", "spark/scan", *(f"spark/families/{name}" for name in folders[3:])]
+    files = [file for folder in folders for file in (source / folder).glob("*.py")]
+    modules = [file for file in files if file.stem not in of_driver]
+    packages = {name for module in modules for name in imported(module)}
+    others = {"__future__", "skyband", "pyspark", *sys.stdlib_module_names}
+    assert sorted(packages - others | {"pandas"}) == list(probe.PACKAGES)
+
+
+def imported(module: Path) -> set[str]:
+    """The packages that a module imports anywhere but for its types."""
+    names: set[str] = set()
+
+    def visit(part: ast.AST) -> None:
+        if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING":
+            return
+        if isinstance(part, ast.Import):
+            names.update(alias.name.partition(".")[0] for alias in part.names)
+        elif isinstance(part, ast.ImportFrom):
+            names.add((part.module or "").partition(".")[0])
+        for inner in ast.iter_child_nodes(part):
+            visit(inner)
+
+    visit(ast.parse(module.read_text()))
+    return names
+
+
 def test_places_that_executors_must_see(tmp_path: Path) -> None:
     """Those on the file system of this machine, by their scheme or by default."""
     home = str(tmp_path)
@@ -234,6 +267,9 @@ def test_places_that_executors_must_see(tmp_path: Path) -> None:
         [f"{home}/in"], [f"{home}/checkpoint", f"{home}/out"]
     )  # fmt: skip
     assert plain.shared_places("hdfs://here:9000") == ([], [])
+    delta = job(tmp_path, sink={"format": "delta", "path": "out"})
+    of_driver = load(delta, "spark://somewhere:7077")
+    assert of_driver.shared_places("file:///")[1] == [f"{home}/checkpoint"]
     source = {"format": "csv", "path": "file:///data/day=*/x.csv", "schema": samples.DDL}
     named = load(job(tmp_path, source=source, checkpoint="s3a://bucket/checkpoint"))
     assert named.shared_places("hdfs://here:9000/") == (["/data"], [])

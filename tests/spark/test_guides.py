@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from skyband.spark import connectors
 from tests.kafka_trades import FIELDS, write_job
 from tests.servers import KafkaServer, RedisServer
 from tests.test_docs import FENCE, WITH_SERVERS, text_of
@@ -86,15 +87,24 @@ def process(command: list[str], home: Path) -> str:
 
 
 WITHOUT_JARS = """
+import socket
+import threading
 from skyband import SkybandError
 from skyband.spark import session
 from skyband.spark.jobs.file import load
-from skyband.spark.jobs.run import explained
+from skyband.spark.jobs.run import Run, explained
 
 spark = session("local[1]", memory="600m", log="spark.log")
-for name in ("kafka.yaml", "avro.yaml"):
+for name in ("kafka.yaml", "avro.yaml", "delta.yaml"):
     try:
         explained(spark, load(name))
+    except SkybandError as error:
+        print(error)
+with socket.create_server(("127.0.0.1", PORT)):  # a job does not start where nobody listens
+    try:
+        with Run(spark, load("sink.yaml")) as run:
+            run.prepare()
+            run.go(threading.Event(), lambda: None)
     except SkybandError as error:
         print(error)
 spark.stop()
@@ -111,13 +121,25 @@ def test_connectors_that_are_missing(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     source = {"format": "text", "path": "in", "avro": schema}
     write_job(tmp_path, nobody, "t", source=source).rename(tmp_path / "avro.yaml")
-    words = process([sys.executable, "-c", WITHOUT_JARS], tmp_path)
+    source = {"format": "delta", "path": "in"}
+    write_job(tmp_path, nobody, "t", source=source).rename(tmp_path / "delta.yaml")
+    schema = "ts timestamp, id bigint, sector string, price double"
+    parts = {"trigger": "batch", "checkpoint": None, "session": None}
+    source = {"format": "csv", "path": "in", "schema": schema}
+    write_job(tmp_path, nobody, "t", source=source, **parts).rename(tmp_path / "sink.yaml")
+    script = WITHOUT_JARS.replace("PORT", str(nobody.port))
+    words = process([sys.executable, "-c", script], tmp_path)
     assert words.splitlines() == [
-        f"{prefix}Spark has no connector for {name}; expected the jars of {jar}; fix: write "
-        f"connect: {{{name.lower()}: auto}} in the job, or name the jars in session.settings: "
-        "spark.jars.packages"
-        for prefix, name, jar in (
-            ("the query stopped: ", "Kafka", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"),
-            ("", "Avro", "org.apache.spark:spark-avro_2.13:4.1.1"),
+        f"{prefix}{connectors.missing(name)}"
+        for prefix, name in (
+            ("the query stopped: ", "kafka"),
+            ("", "avro"),
+            ("the query stopped: ", "delta"),
+            ("the query stopped: ", "kafka"),
         )
     ]
+    assert words.startswith(
+        "the query stopped: Spark has no connector for Kafka; expected the jars of "
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0; fix: write connect: {kafka: auto} in "
+        "the job, or name the jars in session.settings: spark.jars.packages\n"
+    )

@@ -255,6 +255,40 @@ def test_a_broker_that_is_not_there(spark: SparkSession, tmp_path: Path) -> None
         go(spark, file)
 
 
+def test_a_broker_that_goes_while_a_batch_is_written(
+    spark: SparkSession, tmp_path: Path, kafka: KafkaServer
+) -> None:
+    """One line, and the next run writes what is missing."""
+    kafka.make_topic("lost-board", 2)
+    rows = trades(8, 60)
+    frame = spark.createDataFrame([{**row, "ts": moment(row["ts"])} for row in rows])
+    frame.write.parquet(str(tmp_path / "in"))
+    options = {"kafka.bootstrap.servers": kafka.address, "topic": "lost-board"}
+    options |= {"kafka.delivery.timeout.ms": "300", "kafka.request.timeout.ms": "200"}
+    file = write_job(
+        tmp_path,
+        kafka,
+        "lost",
+        source={"format": "parquet", "path": "in"},
+        sink={"format": "kafka", "options": {**options, "kafka.max.block.ms": "300"}},
+        session={"shuffle_partitions": 1},
+        drain=True,
+    )
+    with Run(spark, load(file)) as run:
+        run.prepare()
+        kafka.stop()
+        with pytest.raises(SkybandError) as error:
+            run.go(threading.Event(), lambda: None)
+    assert str(error.value) == (
+        f"the query stopped: Kafka cannot be reached at {kafka.address}: Connection refused; "
+        "expected a broker that answers; fix: start it and run again: the stream goes on where it "
+        "was"
+    )
+    kafka.start()
+    go(spark, file)
+    assert board(kafka, "lost-board") == expected(rows)
+
+
 def test_a_topic_that_is_not_there(spark: SparkSession, tmp_path: Path, kafka: KafkaServer) -> None:
     with pytest.raises(DataError, match="a topic of Kafka is not there"):
         go(spark, write_job(tmp_path, kafka, "nowhere", trigger="batch", checkpoint=None))

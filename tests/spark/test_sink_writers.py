@@ -28,11 +28,13 @@ from pyspark.sql.types import (
 
 from skyband import DataError, QueryError
 from skyband.errors import ServerDownError
+from skyband.spark.jobs import failures
 from skyband.spark.sinks import patience
+from skyband.spark.sinks import postgres as postgres_sink
 from skyband.spark.sinks.delta import DeltaRankings
 from skyband.spark.sinks.patience import Patience
-from skyband.spark.sinks.postgres import PostgresTable
-from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout, check_moments
+from skyband.spark.sinks.postgres import PostgresTable, trouble
+from skyband.spark.sinks.ranked_batch import END, PLACE, START, RankedLayout, storable_moments
 from skyband.spark.sinks.redis_board import RedisBoards
 from tests import servers
 
@@ -229,6 +231,83 @@ def test_a_table_with_other_keys_is_refused(postgres: str) -> None:
         wait.call_once(nobody.prepare)
 
 
+def test_a_table_may_have_columns_that_its_owner_fills(postgres: str) -> None:
+    """A serial key, a default: they are NOT NULL, and a batch knows nothing of them."""
+    plain = layout()
+    board = postgres_board(postgres, "owned", plain)
+    with psycopg.connect(postgres) as connection:
+        connection.execute("ALTER TABLE t_owned ADD COLUMN number bigserial PRIMARY KEY")
+        connection.execute("ALTER TABLE t_owned ADD COLUMN at timestamptz NOT NULL DEFAULT now()")
+    board.write(table(plain, [(0, "a", 1, 1.0, "x")]), "s", 0)
+    assert [row[4] for row in board.rows()] == ["x"]
+
+
+def test_texts_that_look_like_escapes_stay_what_they_are() -> None:
+    texts = pa.chunked_array([["\\u0000", "a\0b", None]])
+    assert postgres_sink._storable(texts, is_json=False) == ["\\u0000", "a\ufffdb", None]
+    values = ["\0", "\\u0000", "\\\0x\0"]
+    texts = pa.chunked_array([[None, *map(json.dumps, values)]])
+    none, *written = postgres_sink._storable(texts, is_json=True)
+    assert none is None
+    assert list(map(json.loads, written)) == ["\ufffd", "\\u0000", "\\\ufffdx\ufffd"]
+
+
+@pytest.mark.parametrize(
+    ("part", "problem"),
+    [
+        ({"dbname": "nowhere"}, 'has not the database of the url: .*"nowhere" does not exist'),
+        ({"user": "nobody"}, 'refuses the login: .*role "nobody" does not exist'),
+    ],
+)
+def test_a_login_that_is_refused_is_not_waited_for(
+    postgres: str, part: dict[str, str], problem: str
+) -> None:
+    url = psycopg.conninfo.make_conninfo(postgres, **part)
+    board = PostgresTable(url, "board", "q", layout())
+    with pytest.raises(QueryError, match=f"PostgreSQL {problem}"):
+        Patience("PostgreSQL", 60, board.down, (psycopg.Error,), trouble).call(board.prepare)
+
+
+def test_words_of_other_refused_logins() -> None:
+    at = 'connection failed: connection to server at "h", port 1 failed: FATAL:  '
+    for words in ('password authentication failed for user "me"', "no pg_hba.conf entry for host"):
+        refused = postgres_sink._refused_login(at + words)
+        assert str(refused).startswith(
+            f"PostgreSQL refuses the login: {at}{words}; expected a user"
+        )
+    assert postgres_sink._refused_login(f"{at}the database system is starting up") is None
+
+
+@pytest.mark.usefixtures("hurried")
+def test_a_server_that_hangs_is_cut_off(postgres: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is stopped, or waits for its storage; here it waits for a lock."""
+    plain = layout()
+    board = postgres_board(postgres, "hung", plain)
+    hung = PostgresTable(postgres, "t_hung", "q", plain)
+    batch = table(plain, [(0, "a", 1, 1.0, "x")])
+
+    def write() -> None:
+        hung.write(batch, "s", 0)
+
+    wait = Patience("PostgreSQL", 60, hung.down, (psycopg.Error,), trouble)
+    locks = ExitStack()
+    for name, seconds, words in (
+        ("_BATCH", 0.3, "PostgreSQL cannot be reached, trying again in"),
+        ("_LOCK", 1, "PostgreSQL does not get on, trying again in"),
+    ):
+        blocker = locks.enter_context(psycopg.connect(postgres))
+        blocker.execute("LOCK TABLE t_hung")
+        with monkeypatch.context() as patched, OnWarning(lambda: None) as log:
+            patched.setattr(postgres_sink, name, seconds)
+            with pytest.raises(ServerDownError):
+                Patience("PostgreSQL", 0.01, hung.down, (psycopg.Error,), trouble).call(write)
+        assert any(message.startswith(words) for message in log.messages), log.messages
+        locks.close()
+    assert log.messages
+    wait.call(write)
+    assert [row[4] for row in board.rows()] == ["x"]
+
+
 def test_only_the_last_report_of_a_batch_counts() -> None:
     updates = layout("updates")
     rows: list[Row] = [(0, "a", 1, 1.0, "x"), (0, "a", 2, 0.5, "y"), (0, "b", 1, 1.0, "z")]
@@ -315,13 +394,33 @@ def test_a_board_of_all_time_has_no_start(redis: servers.RedisServer) -> None:
     assert redis.client().hgetall("b:a:window") == {"end": NOON.isoformat(), "batch": "0"}
 
 
-@pytest.mark.parametrize(
-    ("moment", "when"), [(-(1 << 56), "before the year 1"), (1 << 58, "after the year 9999")]
-)
-def test_moments_that_clients_cannot_hold_are_refused(moment: int, when: str) -> None:
+@pytest.mark.parametrize("moment", [-(1 << 56), 1 << 58])
+def test_moments_that_clients_cannot_hold(moment: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A stream goes on without them, unless they are the place of a row."""
     times = pa.array([None, 0, moment], pa.timestamp("us", "UTC"))
-    with pytest.raises(DataError, match=f"column ts has a moment {when}"):
-        check_moments(pa.table({"ts": times}))
+    rows = pa.table({"ts": times, "n": [1, 2, 3]})
+    written = storable_moments(rows, [START, END])
+    assert written["ts"].to_pylist() == [None, datetime(1970, 1, 1, tzinfo=UTC), None]
+    assert caplog.messages == [
+        "column ts has 1 moment before the year 1 or after the year 9999: NULL is written"
+    ]
+    assert storable_moments(rows.slice(0, 2), [START, END]).equals(rows.slice(0, 2))
+    fix = r"the key ts has a moment before .* begin a new checkpoint and a new sink, with a where="
+    with pytest.raises(DataError, match=fix):
+        storable_moments(rows, ["ts"])
+
+
+def test_a_poisoned_record_stops_no_board(redis: servers.RedisServer) -> None:
+    """A text with NUL, and a moment that no client can hold."""
+    plain = layout()
+    rows = table(plain, [(0, "a\0b", 1, 1.0, "x\0"), (0, "a\0b", 2, 0.5, "y")])
+    rows = rows.append_column("ts", pa.array([1 << 58, 0], pa.timestamp("us", "UTC")))
+    boards = RedisBoards(redis.url, "b", plain, changes=10, expire=None)
+    boards.write(storable_moments(rows, (START, END, "sector")), "s", 0)
+    assert shown(redis) == {"b:a%00b": [(1, 1.0, "x\0"), (2, 0.5, "y")]}
+    written = redis.client().hgetall("b:a%00b:rows")
+    moments = [json.loads(written[name])["ts"] for name in ("x\0", "y")]
+    assert moments == [None, "1970-01-01T00:00:00+00:00"]
 
 
 def test_scores_beyond_doubles_are_exact_in_the_rows(redis: servers.RedisServer) -> None:
@@ -398,7 +497,8 @@ def test_a_full_disk_of_postgres_leaves_no_half_batch(postgres: str) -> None:
     plain = layout()
     board = postgres_board(postgres, "full", plain)
     table_of_rows = PostgresTable(postgres, "t_full", "q", plain)
-    wait = Patience("PostgreSQL", 60, table_of_rows.down)
+    down, errors = table_of_rows.down, (psycopg.Error,)
+    wait = Patience("PostgreSQL", 60, down, errors, trouble)
     with psycopg.connect(postgres) as connection:
         connection.execute(
             "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
@@ -417,9 +517,16 @@ def test_a_full_disk_of_postgres_leaves_no_half_batch(postgres: str) -> None:
             connection.execute("DROP TRIGGER full_disk ON t_full")
 
     batch = table(plain, [(0, "a", 1, 2.0, "x"), (0, "a", 2, 1.0, "y")])
+    with pytest.raises(ServerDownError, match="PostgreSQL has a full disk: no space") as error:
+        Patience("PostgreSQL", 0, down, errors, trouble).call(
+            lambda: table_of_rows.write(batch, "s", 0)
+        )
+    words = "the query stopped: PostgreSQL has a full disk: no space left on device; expected room"
+    raised = RuntimeError(f"Traceback ...\nskyband.errors.ServerDownError: {error.value}")
+    assert str(failures.reworded(raised, None)).startswith(words)
     with OnWarning(free) as log:
         wait.call(lambda: table_of_rows.write(batch, "s", 0))
-    assert "no space left on device" in log.messages[0]
+    assert log.messages[0].startswith("PostgreSQL has a full disk, trying again in")
     assert seen == []
     assert board.rows() == [(0, "a", 1, 2.0, "x"), (0, "a", 2, 1.0, "y")]
 

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 import yaml
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import DataStreamWriter
 
 from skyband import QueryError, ServerDownError
+from skyband.serve.of_job import job_page
+from skyband.spark.jobs import run as runs
 from skyband.spark.jobs.file import load
 from skyband.spark.jobs.run import Run, explained, job_lines
 from skyband.spark.jobs.variables import masked, redaction
@@ -45,6 +48,21 @@ def test_values_are_filled_in_anywhere(tmp_path: Path, monkeypatch: pytest.Monke
     loaded = load(job(tmp_path, name="of ${PLACE}", sink=None, sinks=sinks))
     assert loaded.name == "of here"
     assert loaded.sinks[0].path == "here/${PLACE}"
+
+
+def test_a_name_is_masked_where_others_see_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the page, and as the name of an application, which a cluster shows."""
+    monkeypatch.setenv("SECRET", SECRET)
+    loaded = load(job(tmp_path, name="of ${SECRET}"))
+    with job_page(loaded, "0") as page:
+        assert page is not None
+        assert page.feed.title == "of ${SECRET}"
+    apps: list[str] = []
+    monkeypatch.setattr(runs, "session", lambda *_, app, **others: apps.append(app))
+    runs._session(loaded)
+    assert apps == ["skyband of ${SECRET}"]
 
 
 @pytest.mark.parametrize(
@@ -167,11 +185,20 @@ def test_paths_are_shown_by_the_names_of_variables(
         checkpoint="${SECRET}/checkpoint",
     )
     run = Runner(capsys, monkeypatch)
+    names: list[str] = []
+    name_query = DataStreamWriter.queryName
+
+    def note_name(writer: DataStreamWriter, name: str) -> DataStreamWriter:
+        names.append(name)
+        return name_query(writer, name)
+
+    monkeypatch.setattr(DataStreamWriter, "queryName", note_name)
     ran = [run("explain", file, "--physical"), run("explain", file, "--json"), run("run", file)]
     assert [one.code for one in ran] == [0, 0, 0]
     assert "${SECRET}" in ran[0].out
     assert "${SECRET}/out" in ran[2].out
     assert not any(SECRET in one.out + one.err for one in ran)
+    assert set(names) == {"${SECRET}"}
     ours = tmp_path / SECRET / "checkpoint" / "skyband"
     assert list(ours.iterdir()) != []
     assert leaks(ours) == []

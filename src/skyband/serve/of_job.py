@@ -63,5 +63,6 @@ def job_page(job: Job, address: str | None) -> Iterator[JobPage | None]:
     if address is None:
         yield None
         return
-    with PageServer(Feed(job.title), Address.parsed(address, option), token, option) as server:
+    feed = Feed(job.masked(job.title))
+    with PageServer(feed, Address.parsed(address, option), token, option) as server:
         yield JobPage(job, server)

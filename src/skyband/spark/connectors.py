@@ -9,17 +9,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyspark
 
 from skyband.errors import QueryError, SkybandError
+from skyband.spark.java_process import ENDING_SIGNALS
 
 PACKAGES, JARS = "spark.jars.packages", "spark.jars"
+EXTENSIONS = "spark.sql.extensions"
+_MOST_SECONDS = 600.0  # that a fetch may take
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,7 @@ CONNECTORS = {
         ),
         ("4.2",),
         {
-            "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+            EXTENSIONS: "io.delta.sql.DeltaSparkSessionExtension",
             "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         },
     ),
@@ -142,6 +147,9 @@ def settings(connect: Mapping[str, str], others: Mapping[str, str]) -> dict[str,
         for setting, values in added.items()
         if values
     }
+    extensions = [*filter(None, others.get(EXTENSIONS, "").split(","))]
+    if EXTENSIONS in needed and needed[EXTENSIONS] not in map(str.strip, extensions):
+        joined[EXTENSIONS] = ",".join([*extensions, needed[EXTENSIONS]])
     return {**needed, **others, **joined}
 
 
@@ -168,23 +176,71 @@ def fetch(coordinates: Sequence[str], target: Path, *, with_dependencies: bool) 
     spark = Path(pyspark.__file__).parent / "jars"
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else "java"
-    target.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target, prefix=".fetching-") as name:
+    with _staging(target) as name:
         wanted = Path(name) / "ivy.xml"
         wanted.write_text(_module(coordinates, with_dependencies), encoding="utf-8")
         ivy = [java, "-cp", f"{spark}/*", "org.apache.ivy.Main", "-m2compatible"]
         ivy += ["-cache", f"{name}/cache", "-ivy", str(wanted), "-confs", "default"]
         ivy += ["-types", "jar", "bundle", "-retrieve", f"{name}/jars/[artifact]-[revision].[ext]"]
-        run = subprocess.run(ivy, capture_output=True, text=True)
-        if run.returncode != 0:
+        reason = _failure(ivy)
+        if reason is not None:
             names = [at.split(":")[1] + "-" + at.split(":")[2] + ".jar" for at in coordinates]
             raise SkybandError(
-                f"jars cannot be fetched: {_reason(run.stdout + run.stderr)}",
+                f"jars cannot be fetched: {reason}",
                 "Maven Central within reach",
                 f"put {', '.join(names)} into {target}",
             )
         for file in Path(name, "jars").glob("*.jar"):
             shutil.move(file, target / file.name)
+
+
+@contextmanager
+def _staging(target: Path) -> Iterator[str]:
+    """A folder beside the jars that are there, for those that come."""
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        staging = tempfile.TemporaryDirectory(dir=target, prefix=".fetching-")
+    except OSError as error:
+        raise SkybandError(
+            f"jars cannot be put into {target}: {error.strerror}",
+            "a folder that can be written",
+            "name another in the environment: SKYBAND_JARS",
+        ) from None
+    with staging as name:
+        yield name
+
+
+def _failure(ivy: Sequence[str]) -> str | None:
+    """Run Ivy; why it failed, None if it did not.
+
+    It is deaf to signals that end us, which often reach all our processes: who is interrupted here
+    ends it, and what it could not finish is no failure.
+    """
+
+    def ignore_signals() -> None:
+        for number in ENDING_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+    try:
+        run = subprocess.run(
+            ivy,
+            capture_output=True,
+            text=True,
+            timeout=_MOST_SECONDS,
+            start_new_session=True,
+            preexec_fn=ignore_signals,
+        )
+    except subprocess.TimeoutExpired:
+        return f"Ivy has not ended after {_MOST_SECONDS:.0f} seconds"
+    except OSError as error:
+        raise SkybandError(
+            f"Java cannot be started, which fetches jars: {ivy[0]}: {error.strerror}",
+            "Java 17 or later",
+            "install it, or name its folder in the environment: JAVA_HOME",
+        ) from None
+    if run.returncode < 0:
+        return f"Ivy was killed by {signal.Signals(-run.returncode).name}"
+    return _reason(run.stdout + run.stderr) if run.returncode else None
 
 
 def _module(coordinates: Sequence[str], with_dependencies: bool) -> str:

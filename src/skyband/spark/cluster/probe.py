@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-PACKAGES = ("numba", "numpy", "pandas", "pyarrow")
+PACKAGES = ("numba", "numpy", "pandas", "pyarrow", "typing_extensions", "xxhash")
 """What Python workers import beside Skyband and Spark."""
 
 

@@ -56,6 +56,18 @@ def check(job: Job) -> None:
             )
 
 
+def refuse_lost(job: Job) -> None:
+    """Say that a broker is not there any more, if that is why a run has failed."""
+    for servers in bootstrap_servers(job, several_sinks=True).values():
+        reason = _unreachable(servers)
+        if reason is not None:
+            raise DataError(
+                f"the query stopped: Kafka cannot be reached at {servers}: {reason}",
+                "a broker that answers",
+                "start it and run again: the stream goes on where it was",
+            )
+
+
 @contextmanager
 def watched(job: Job) -> Iterator[None]:
     """Say in the log when no broker can be reached any more, and when one is there again."""

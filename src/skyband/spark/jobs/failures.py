@@ -13,6 +13,7 @@ from skyband.spark.families import families
 from skyband.spark.sessions import refusal
 
 _RAISED = re.compile(r"^(?:[A-Za-z_][\w.]*\.)?(\w+(?:Error|Exception): .+)$", re.MULTILINE)
+_SERVER = re.compile(r"(PostgreSQL|Redis) ")  # what is full or slow is theirs, not ours
 _NEW = "start a new checkpoint, or restore this one from a copy"
 
 
@@ -204,12 +205,20 @@ _CAUSES = (
 )
 
 
+def is_of_kafka(error: BaseException) -> bool:
+    """Whether Kafka's client has said something: to it topics of a lost broker are not there."""
+    return re.search(r"org\.apache\.kafka\.|not present in metadata", str(error)) is not None
+
+
 def reworded(error: BaseException, log: Path | None, score: str = "query.by") -> SkybandError:
     """An error of Spark as one of ours.
 
     ``log`` is the file that has all of it, ``score`` is where the score stands in the job file.
     """
     text = f"{error}"
+    refused = refusal(error)
+    if refused is not None and _SERVER.match(refused):
+        return SkybandError(f"the query stopped: {refused}")
     where = f"; Spark's own words are in {log}" if log is not None else ""
     of_families = [cause for family in families() for cause in family.causes]
     for cause in (*of_families, *_CAUSES):
@@ -222,7 +231,6 @@ def reworded(error: BaseException, log: Path | None, score: str = "query.by") ->
                 cause.expected,
                 f"{cause.fix.replace('{score}', score)}{where}".lstrip("; "),
             )
-    refused = refusal(error)
     if refused is not None:
         return SkybandError(f"the query stopped: {refused}")
     return SkybandError(f"the query stopped: {_first_line(error)}", fix=where.lstrip("; "))

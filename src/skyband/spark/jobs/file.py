@@ -156,8 +156,12 @@ class Job(Part):
 
         ``default`` is the file system of paths that name none. Of a pattern, the directory above.
         """
-        sinks = [sink.path for sink in (self.sinks or [self.sink])]
-        named = [self.source.path, self.checkpoint, self.source.bad_records, *sinks]
+        written = [
+            sink.path
+            for sink in (self.sinks or [self.sink])
+            if not sinks.kind_of(sink).driver_writes
+        ]
+        named = [self.source.path, self.checkpoint, self.source.bad_records, *written]
         places = [_on_this_machine(self.place(path), default) if path else None for path in named]
         source, *others = places
         if source is not None and re.search(r"[*?{\[]", source):

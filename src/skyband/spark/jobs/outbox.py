@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -20,9 +20,6 @@ from skyband.errors import QueryError, SkybandError
 from skyband.spark.sinks.patience import LOG, first_line
 from skyband.spark.sinks.ranked_batch import BatchWriter
 
-if TYPE_CHECKING:
-    from pyarrow import fs
-
 _NOTHING = -1  # the number before the first batch
 _PAUSE = 1.0  # seconds until a sink that failed is tried again
 _LONGEST_PAUSE = 30.0
@@ -30,57 +27,63 @@ _LONGEST_PAUSE = 30.0
 
 @dataclass(frozen=True)
 class Folder:
-    """A directory of a checkpoint, on any file system that PyArrow knows."""
+    """A directory of a checkpoint, on any file system that Spark knows, with its credentials."""
 
+    spark: SparkSession = field(repr=False)
     place: str
 
-    @property
-    def _files(self) -> tuple[fs.FileSystem, str]:
-        import pyarrow as pa
-        from pyarrow import fs
+    def _path(self, name: str = "") -> Any:
+        """The path of an entry, or of the directory itself, as Hadoop has it."""
+        java: Any = self.spark._jvm
+        return java.org.apache.hadoop.fs.Path(f"{self.place}/{name}" if name else self.place)
 
-        try:
-            files, path = fs.FileSystem.from_uri(self.place)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise QueryError(
-                f"the checkpoint {self.place} cannot be read from here: {error}",
-                "a checkpoint on this machine, or in a store that PyArrow knows, for several sinks",
-                "write one sink, or another checkpoint",
-            ) from None
-        return files, path
+    @property
+    def _files(self) -> Any:
+        """The file system that it is on."""
+        context: Any = self.spark.sparkContext
+        return self._path().getFileSystem(context._jsc.hadoopConfiguration())
+
+    def exists(self) -> bool:
+        """Whether there is such a directory."""
+        return bool(self._files.exists(self._path()))
+
+    def make(self) -> None:
+        """Make it, unless it is there."""
+        self._files.mkdirs(self._path())
 
     def numbers(self) -> list[int]:
         """The numbers that entries are called by, ascending: ``7``, or ``batch=7``."""
         names = [name.removeprefix("batch=") for name in self.names()]
         return sorted(int(name) for name in names if name.isdigit())
 
+    def last(self) -> int:
+        """The largest of its numbers; the one before the first if there is none."""
+        return max(self.numbers(), default=_NOTHING)
+
     def names(self) -> list[str]:
         """The names of its entries."""
-        from pyarrow import fs
-
-        files, path = self._files
-        entries = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
-        return sorted(entry.base_name for entry in entries)
+        if not self.exists():
+            return []
+        return sorted(each.getPath().getName() for each in self._files.listStatus(self._path()))
 
     def mark(self, number: int) -> None:
         """Leave an empty file called by a number, and no others."""
-        files, path = self._files
-        files.create_dir(path)
-        files.open_output_stream(f"{path}/{number}").close()
+        self.make()
+        self._files.create(self._path(f"{number}")).close()
         for before in self.numbers():
             if before < number:
-                files.delete_file(f"{path}/{before}")
+                self.remove(f"{before}")
 
     def remove(self, name: str) -> None:
-        """Remove a directory."""
-        files, path = self._files
-        files.delete_dir(f"{path}/{name}")
+        """Remove an entry."""
+        self._files.delete(self._path(name), True)
 
 
 @dataclass(frozen=True)
 class Outbox:
     """Batches of ranked windows that some sink has not fetched yet."""
 
+    spark: SparkSession = field(repr=False)
     checkpoint: str
     schema: StructType
 
@@ -99,37 +102,55 @@ class Outbox:
 
         return write
 
+    @property
+    def folder(self) -> Folder:
+        """The directory of the batches."""
+        return Folder(self.spark, self.place)
+
+    def committed(self) -> int:
+        """The last batch that Spark has committed."""
+        return Folder(self.spark, f"{self.checkpoint}/commits").last()
+
     def complete(self) -> list[int]:
         """The batches that are there and complete: those that Spark has committed."""
-        committed = Folder(f"{self.checkpoint}/commits").numbers()
-        last = committed[-1] if committed else _NOTHING
-        return [number for number in Folder(self.place).numbers() if number <= last]
+        last = self.committed()
+        return [number for number in self.folder.numbers() if number <= last]
 
-    def read(self, spark: SparkSession, batch: int) -> DataFrame:
+    def read(self, batch: int) -> DataFrame:
         """The rows of a batch, with the columns that they were ranked with."""
-        return spark.read.schema(self.schema).parquet(f"{self.place}/batch={batch}")
+        return self.spark.read.schema(self.schema).parquet(f"{self.place}/batch={batch}")
 
     def remove_before(self, batch: int) -> None:
         """Remove the batches before a number: all sinks have them."""
-        folder = Folder(self.place)
+        folder = self.folder
         for number in folder.numbers():
             if number < batch:
                 folder.remove(f"batch={number}")
 
+    def sink_folder(self, name: str) -> Folder:
+        """The directory in which a sink marks how far it is."""
+        return Folder(self.spark, f"{self.checkpoint}/skyband/sinks/{name}")
 
-def refuse_waiting(checkpoint: str) -> None:
+    def earlier_sinks(self) -> list[str]:
+        """The names of all sinks that ever were."""
+        return Folder(self.spark, f"{self.checkpoint}/skyband/sinks").names()
+
+    def waiting_for(self, name: str) -> list[int]:
+        """The batches that an earlier sink has not fetched, if it could still go on with them."""
+        batches, last = self.folder.numbers(), self.sink_folder(name).last()
+        return [batch for batch in batches if batch > last] if last + 1 in batches else []
+
+
+def refuse_waiting(spark: SparkSession, checkpoint: str) -> None:
     """Refuse a job of one sink where batches wait that sinks of an earlier run did not fetch."""
-    sinks = Folder(f"{checkpoint}/skyband/sinks")
-    try:
-        batches = Folder(f"{checkpoint}/skyband/outbox").numbers()
-        marks = [Folder(f"{sinks.place}/{name}").numbers() for name in sinks.names()]
-    except QueryError:
-        return  # what this machine cannot read has no outbox
-    behind = min((numbers[-1] if numbers else _NOTHING for numbers in marks), default=_NOTHING)
-    count = sum(batch > behind for batch in batches)
-    if count:
+    outbox = Outbox(spark, checkpoint, StructType())
+    names = outbox.earlier_sinks()
+    waiting = {batch for name in names for batch in outbox.waiting_for(name)}
+    if not names:  # none has got any
+        waiting = set(outbox.folder.numbers())
+    if waiting:
         raise QueryError(
-            f"{_waiting(count)} in the outbox of {checkpoint} for sinks of an earlier run",
+            f"{_waiting(len(waiting))} in the outbox of {checkpoint} for sinks of an earlier run",
             "sinks: as before, until they have fetched them",
             f"run the job with them once more, or remove {checkpoint}/skyband/outbox",
         )
@@ -149,25 +170,71 @@ class Delivery:
     failure: Exception | None = None
     _thread: threading.Thread | None = field(default=None, repr=False)
 
+    is_new: bool = False
+
     def __post_init__(self) -> None:
-        numbers = self.folder.numbers()
-        self.delivered = numbers[-1] if numbers else _NOTHING
+        self.delivered = self.folder.last()
+        self.is_new = not self.folder.exists()
+
+    def begin(self, before: int) -> None:
+        """Leave a mark before the first batch of a new sink, so that later runs know of it."""
+        if self.is_new:
+            self.delivered, self.is_new = before, False
+            self.folder.make()
+            if before > _NOTHING:
+                self.folder.mark(before)
 
 
 class Deliveries:
     """Brings the batches of an outbox to all sinks, each in a thread of its own."""
 
-    def __init__(self, spark: SparkSession, outbox: Outbox, sinks: dict[str, BatchWriter]) -> None:
-        self.spark = spark
+    def __init__(self, outbox: Outbox, sinks: dict[str, BatchWriter]) -> None:
         self.outbox = outbox
-        folder = f"{outbox.checkpoint}/skyband/sinks"
         self.sinks = [
-            Delivery(name, write, Folder(f"{folder}/{name}")) for name, write in sinks.items()
+            Delivery(name, write, outbox.sink_folder(name)) for name, write in sinks.items()
         ]
         self._waiting: list[int] = outbox.complete()
         self._changed = threading.Condition()
         self._removing = threading.Lock()
         self._stopping = False
+
+    def refuse_lost(self) -> None:
+        """Refuse a sink whose next batch is gone: an earlier run went on without it."""
+        batches, last = self.outbox.folder.numbers(), self.outbox.committed()
+        for sink in self.sinks:
+            first = sink.delivered + 1
+            if sink.is_new or first > last or first in batches:
+                continue
+            until = min((batch for batch in batches if batch > first), default=last + 1) - 1
+            lost = f"batch {first}" if until == first else f"batches {first} to {until}"
+            raise QueryError(
+                f"the outbox of {self.outbox.checkpoint} has {lost} no more, which sink "
+                f"{sink.name} did not get: an earlier run went on without it",
+                "a sink that was in every run, or a new one",
+                "give it another name and a place of its own; or, if it may lack them, remove "
+                f"{sink.folder.place}, and it gets what is ranked from now on",
+            )
+
+    def notes(self) -> list[str]:
+        """What people should know: which sinks are new, and which are missed by their batches."""
+        names = {sink.name for sink in self.sinks}
+        new = [
+            f"sink {sink.name} is new: it gets what is ranked from now on"
+            for sink in self.sinks
+            if sink.is_new
+        ]
+        waiting = {
+            name: len(self.outbox.waiting_for(name))
+            for name in self.outbox.earlier_sinks()
+            if name not in names
+        }
+        return new + [
+            f"sink {name} is not among the sinks any more: {_waiting(count)} for it in the outbox, "
+            "and this run removes what the others have got; stop it and add the sink again to keep "
+            "them"
+            for name, count in waiting.items()
+            if count
+        ]
 
     def add(self, batch: int) -> None:
         """Say that a batch is complete."""
@@ -179,7 +246,9 @@ class Deliveries:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Deliver while the block runs; what is under way is finished at its end."""
+        before = min(self._waiting, default=self.outbox.committed() + 1) - 1
         for sink in self.sinks:
+            sink.begin(before)
             sink._thread = threading.Thread(
                 target=self._run, args=(sink,), name=f"skyband sink {sink.name}", daemon=True
             )
@@ -224,7 +293,7 @@ class Deliveries:
         pause = 0.0
         while (batch := self._next(sink, pause)) is not None:
             try:
-                sink.write(self.outbox.read(self.spark, batch), batch)
+                sink.write(self.outbox.read(batch), batch)
                 sink.folder.mark(batch)
             except Exception as error:
                 pause = min(2 * pause or _PAUSE, _LONGEST_PAUSE)
@@ -259,7 +328,7 @@ class Deliveries:
         with self._removing:
             try:
                 self.outbox.remove_before(everywhere)
-            except OSError as error:  # the next batch tries again; nobody reads them any more
+            except Exception as error:  # the next batch tries again; nobody reads them any more
                 LOG.warning("old batches stay in the outbox: %s", first_line(error))
 
 

@@ -95,7 +95,7 @@ def _mask_log(job: Job) -> None:
 
 def _session(job: Job) -> SparkSession:
     wanted = job.session
-    app = f"skyband {job.title}"
+    app = job.masked(f"skyband {job.title}")
     settings = connectors.settings(job.connect, sources.option_texts(wanted.settings))
     options = sources.option_texts(job.source.options)
     for each in job.each_sink:
@@ -250,6 +250,7 @@ class Run:
                 self.spark.conf.set(PARTITIONS, str(manifest["shuffle_partitions"]))
             self._answer(rows, self.drain, self.checkpoint)
             for each in self.job.each_sink:
+                sinks.check_layout(self.spark, each, bool(self.job.sinks))
                 sinks.check_type(self.leaders, each)
             self._make_writers(is_new=manifest is None)
             self._catches_up = manifest is not None and self._is_drained_with_sinks_behind()
@@ -261,27 +262,19 @@ class Run:
         job, leaders, checkpoint = self.job, self.leaders, self.checkpoint.rstrip("/")
         if not job.sinks:
             if not is_new and not is_remote():
-                refuse_waiting(self._with_scheme(checkpoint))
+                refuse_waiting(self.spark, checkpoint)
             self._writers[job.sink.title] = sinks.writer(leaders, job, checkpoint)
             return
         made = {
             each.sink.title: sinks.outbox_writer(leaders, each, checkpoint, self.notes)
             for each in job.each_sink
         }
-        outbox = Outbox(self._with_scheme(checkpoint), leaders.schema)
-        self._deliveries = Deliveries(self.spark, outbox, made)
-        for sink in self._deliveries.sinks if not is_new else ():
-            if not sink.folder.numbers():
-                self.notes.append(f"sink {sink.name} is new: it gets what is ranked from now on")
+        outbox = Outbox(self.spark, checkpoint, leaders.schema)
+        self._deliveries = Deliveries(outbox, made)
+        if not is_new:
+            self._deliveries.refuse_lost()
+            self.notes += self._deliveries.notes()
         self._writers[job.sink.title] = outbox.writer(self._deliveries.add)
-
-    def _with_scheme(self, checkpoint: str) -> str:
-        """The checkpoint as Spark takes it: without a scheme it is on its default file system."""
-        context: Any = self.spark.sparkContext
-        default = context._jsc.hadoopConfiguration().get("fs.defaultFS")
-        if checkpoint.startswith("/") and not default.startswith("file:"):
-            return f"{default.rstrip('/')}{checkpoint}"
-        return checkpoint
 
     def _is_drained_with_sinks_behind(self) -> bool:
         waiting = self._deliveries is not None and any(self._deliveries.behind().values())
@@ -361,7 +354,8 @@ class Run:
         if path is None:
             return None
         writer: Any = sources.bad_records(self.spark, self.job).writeStream.format("parquet")
-        writer = writer.option("path", self.job.place(path)).queryName(f"{self.job.title} bad")
+        writer = writer.option("path", self.job.place(path))
+        writer = writer.queryName(self.job.masked(f"{self.job.title} bad"))
         writer = writer.option("checkpointLocation", f"{self.checkpoint.rstrip('/')}/skyband/bad")
         query: StreamingQuery = sinks.triggered(writer, self.job).start()
         return query
@@ -488,6 +482,8 @@ class Run:
             except (*GONE, *FAILURES) as error:
                 if java_process.is_gone(error):
                     raise java_process.gone(self._resumes) from error
+                if failures.is_of_kafka(error):
+                    brokers.refuse_lost(self.job)
                 raise failures.reworded(error, self.log, self.job.query.score_field) from error
 
 

@@ -148,8 +148,9 @@ class SinkKind:
     the writer of a stream, ``write`` writes a batch; a kind that takes whole batches has a
     ``writer`` instead. A sink that ``needs_checkpoint`` keeps what it was given: a run has to go on
     where the last one was. One that ``reports_counts`` lets Spark say what was counted of the rows
-    of a batch while they are written, which writers of Spark's first interface do not. Where
-    ``other_options`` are given, there are no more than these and the ``needed_options``.
+    of a batch while they are written, which writers of Spark's first interface do not. Executors
+    need not see what the ``driver_writes``. Where ``other_options`` are given, there are no more
+    than these and the ``needed_options``.
     """
 
     formats: tuple[str, ...]
@@ -158,6 +159,7 @@ class SinkKind:
     takes_file_format: bool = False
     needs_checkpoint: bool = True
     reports_counts: bool = True
+    driver_writes: bool = False
     check: Callable[[Sink], None] = lambda sink: None
     reshape: Callable[[DataFrame, Job], DataFrame] = lambda leaders, job: leaders
     stream: Callable[[Any, Job], Any] = _stream_format
@@ -203,6 +205,7 @@ SINKS = (
         "a table of PostgreSQL: each row exactly once",
         check=_check_no_path,
         writer=_postgres,
+        driver_writes=True,
         needed_options=("url", "table"),
         other_options=("name", "patience"),
     ),
@@ -211,11 +214,16 @@ SINKS = (
         "boards in Redis: the present ranking of each key, replaced at once",
         check=_check_no_path,
         writer=_redis,
+        driver_writes=True,
         needed_options=("url", "board"),
         other_options=("changes", "expire", "patience"),
     ),
     SinkKind(
-        ("delta",), "a Delta table{place}: each row exactly once", needs_path=True, writer=_delta
+        ("delta",),
+        "a Delta table{place}: each row exactly once",
+        needs_path=True,
+        writer=_delta,
+        driver_writes=True,
     ),
     SinkKind(
         (),
@@ -285,6 +293,31 @@ def check_new(spark: SparkSession, job: Job) -> None:
             "a sink of its own for a new checkpoint",
             "name another sink.path, or go on with the old checkpoint",
         )
+
+
+def check_layout(spark: SparkSession, job: Job, is_one_of_several: bool) -> None:
+    """Refuse files of the other layout: a log of Spark's, and directories by batch.
+
+    Readers of a directory with a log see what is in the log alone, and Spark's own sink would not
+    know of the batches in directories.
+    """
+    kind = kind_of(job.sink)
+    by_batch = kind.formats == ("files",)
+    if job.sink.path is None or not (by_batch or kind.formats == FILE_FORMATS):
+        return
+    by_batch = by_batch or is_one_of_several
+    place = job.place(job.sink.path).rstrip("/")
+    try:
+        spark.read.text(f"{place}/{'_spark_metadata' if by_batch else 'batch=*'}")
+    except AnalysisException:
+        return
+    layouts = ["files of Spark's own sink, with their log", "a directory per batch"]
+    wanted, there = reversed(layouts) if by_batch else layouts
+    raise QueryError(
+        f"sink.path {place} holds {there}, and would get {wanted}: readers would miss rows",
+        "one layout in a directory: format: files, and files among sinks:, have one per batch",
+        "name another sink.path, or write the sink as it was: the checkpoint goes on",
+    )
 
 
 def check_type(leaders: DataFrame, job: Job) -> None:
@@ -369,7 +402,7 @@ def start(
 ) -> StreamingQuery:
     """Start the stream into the job's sink; ``writer`` is what :func:`writer` made for it."""
     rows = leaders if job.sinks else kind_of(job.sink).reshape(leaders, job)
-    stream: Any = rows.writeStream.outputMode("append").queryName(job.title)
+    stream: Any = rows.writeStream.outputMode("append").queryName(job.masked(job.title))
     stream = stream.option("checkpointLocation", checkpoint)
     if writer is None:
         stream = kind_of(job.sink).stream(stream, job)

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from skyband.errors import DataError, ServerDownError
 
@@ -19,18 +19,30 @@ STOPPING = threading.Event()
 _FIRST, _LONGEST = 0.5, 30.0  # seconds between two attempts
 
 
+class Trouble(NamedTuple):
+    """Why a server is waited for, what is expected of it, and how to help it."""
+
+    problem: str
+    expected: str
+    fix: str
+
+
+UNREACHABLE = Trouble("cannot be reached", "a server that answers", "start it")
+
+
 @dataclass(frozen=True)
 class Patience:
     """How long to wait for a server: ``limit`` seconds, with longer and longer pauses.
 
-    ``down`` are the errors of its client that say that it cannot be reached; ``errors`` are all
-    others, which no waiting mends.
+    ``down`` are the errors of its client that say that it cannot be reached, or whatever else the
+    ``trouble`` with it is; ``errors`` are all others, which no waiting mends.
     """
 
     server: str
     limit: float
     down: tuple[type[Exception], ...]
     errors: tuple[type[Exception], ...] = ()
+    trouble: Callable[[Exception], Trouble] = lambda error: UNREACHABLE
 
     def call(self, attempt: Callable[[], Answer]) -> Answer:
         """What an attempt returns; it is made again while it says that the server is down."""
@@ -40,10 +52,10 @@ class Patience:
                 answer = attempt()
             except self.down as error:
                 if waited >= self.limit or STOPPING.is_set():
-                    raise self._unreachable(error) from error
+                    raise self._down(error) from error
                 LOG.warning(
-                    "%s cannot be reached, trying again in %.1f seconds: %s",
-                    *(self.server, pause, first_line(error)),
+                    "%s %s, trying again in %.1f seconds: %s",
+                    *(self.server, self.trouble(error).problem, pause, first_line(error)),
                 )
                 STOPPING.wait(pause)
                 waited += pause
@@ -60,7 +72,7 @@ class Patience:
         try:
             return attempt()
         except self.down as error:
-            raise self._unreachable(error) from error
+            raise self._down(error) from error
         except self.errors as error:
             raise self._refused(error) from error
 
@@ -70,11 +82,12 @@ class Patience:
             "a sink that may be written, and that holds what the query returns",
         )
 
-    def _unreachable(self, error: Exception) -> ServerDownError:
+    def _down(self, error: Exception) -> ServerDownError:
+        problem, expected, fix = self.trouble(error)
         return ServerDownError(
-            f"{self.server} cannot be reached: {first_line(error)}",
-            "a server that answers",
-            "start it, and run again: a stream goes on where it was",
+            f"{self.server} {problem}: {first_line(error)}",
+            expected,
+            f"{fix}, and run again: a stream goes on where it was",
         )
 
 

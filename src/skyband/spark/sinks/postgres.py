@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +31,7 @@ from pyspark.sql.types import (
 
 from skyband.durations import microseconds
 from skyband.errors import DataError, QueryError
-from skyband.spark.sinks.patience import Patience
+from skyband.spark.sinks.patience import LOG, UNREACHABLE, Patience, Trouble
 from skyband.spark.sinks.ranked_batch import (
     PLACE,
     BatchWriter,
@@ -42,7 +47,23 @@ if TYPE_CHECKING:
     from psycopg import sql
 
 NAME, BATCHES = "query", "skyband_batches"
-_TIMEOUT = {"connect_timeout": 10}  # seconds
+_LOCK, _STATEMENT, _BATCH = 60, 1800, 3600  # seconds until they count as hanging
+_WORD = 60.0  # seconds of a batch until the log says so, again and again
+_CONNECTION = {
+    "connect_timeout": 10,  # seconds
+    # a machine that is gone says nothing
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 6,
+    "tcp_user_timeout": 90_000,  # milliseconds
+}
+_NO_LOGIN = re.compile(
+    r"(?i)authentication failed|no password supplied|no pg_hba\.conf entry|pg_hba\.conf rejects"
+    r'|role ".*" does not exist|not permitted to log in|permission denied for database'
+    r"|server does not support SSL"
+)
+_NO_DATABASE = re.compile(r'database ".*" does not exist')
+_NUL_IN_JSON = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not after an escaped backslash
 _REPLACEMENT = "\ufffd"
 _OLDEST_SERVER = 15  # the first that can say that NULL is one value among keys
 
@@ -91,10 +112,50 @@ def to_postgres(
     where = checkpoint_of(leaders, checkpoint)
     board = PostgresTable(url, table, name, layout)
     limit = microseconds(patience, "patience") / 1e6
-    wait = Patience("PostgreSQL", limit, board.down, (_client().Error,))
+    wait = Patience("PostgreSQL", limit, board.down, (_client().Error,), trouble)
     wait.call_once(board.prepare)
 
     return batch_writer(layout, where, wait, board.write)
+
+
+def trouble(error: Exception) -> Trouble:
+    """Why the server is waited for: it cannot be reached, or it answers that it cannot go on."""
+    state = getattr(error, "sqlstate", None) or ""
+    if state == "53100":
+        return Trouble("has a full disk", "room on the disk of its server", "make room there")
+    if state in ("55P03", "57014"):
+        return Trouble("does not get on", "a server that writes", "see what holds its locks")
+    return UNREACHABLE
+
+
+@contextmanager
+def watched(connection: psycopg.Connection[Any]) -> Iterator[None]:
+    """Say in the log that a batch takes long, and cut the connection to a server that hangs.
+
+    A server that is stopped, or whose storage is, keeps no time itself, and its machine answers
+    for it: the client would wait for ever. What was not committed is written again.
+    """
+    ended = threading.Event()
+    descriptor = os.dup(connection.fileno())
+
+    def watch() -> None:
+        waited = 0.0
+        while not ended.wait(min(_WORD, _BATCH)):
+            waited += min(_WORD, _BATCH)
+            LOG.warning("PostgreSQL is at a batch for %.0f seconds", waited)
+            if waited >= _BATCH:
+                with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as line:
+                    line.shutdown(socket.SHUT_RDWR)
+                return
+
+    watching = threading.Thread(target=watch, name="skyband postgres", daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watching.join()
+        os.close(descriptor)
 
 
 class PostgresTable:
@@ -138,7 +199,8 @@ class PostgresTable:
 
     def prepare(self) -> None:
         """Make the table, or check the one that is there."""
-        with self._connected() as connection:
+        with self._connected() as connection, watched(connection):
+            self._limit(connection)
             version = connection.info.server_version // 10_000
             if version < _OLDEST_SERVER:
                 raise QueryError(
@@ -239,7 +301,8 @@ class PostgresTable:
         """Write a batch and its number in one transaction, unless it was written before."""
         from psycopg import sql
 
-        with self._connected() as connection:
+        with self._connected() as connection, watched(connection):
+            self._limit(connection)
             if not self._is_next(connection, stream, batch):
                 return
             if stream is None:
@@ -251,6 +314,16 @@ class PostgresTable:
             if self.layout.emit == "updates":
                 self._delete_places_beyond(connection)
             connection.execute(self._upsert())
+            connection.commit()  # watched, for that is where storage hangs
+
+    def _limit(self, connection: psycopg.Connection[Any]) -> None:
+        """Let the server give up what hangs, unless it or the url has limits of its own."""
+        limits = {"lock_timeout": _LOCK, "statement_timeout": _STATEMENT}
+        for name, seconds in limits.items():
+            connection.execute(
+                "SELECT set_config(%s, %s, true) WHERE current_setting(%s) = '0'",
+                [name, f"{seconds}s", name],
+            )
 
     def _is_next(self, connection: psycopg.Connection[Any], stream: str | None, batch: int) -> bool:
         """Note the number of a batch; False if the same stream has written it before."""
@@ -278,16 +351,15 @@ class PostgresTable:
         """Bring the rows into a table of this transaction."""
         from psycopg import sql
 
-        connection.execute(
-            sql.SQL("CREATE TEMPORARY TABLE skyband_batch (LIKE {}) ON COMMIT DROP").format(
-                self._identifier
-            )
-        )
         names = [column.name for column in self.columns]
+        # of a table that others made only our columns: theirs may be NOT NULL, with a default
+        make = "CREATE TEMPORARY TABLE skyband_batch ON COMMIT DROP AS SELECT {} FROM {} "
+        empty = sql.SQL(make + "WITH NO DATA").format(_names(names), self._identifier)
+        connection.execute(empty)
         text = sql.SQL("COPY skyband_batch ({}) FROM STDIN").format(_names(names))
         with connection.cursor() as cursor, cursor.copy(text) as copy:
             for part in ranked.to_batches():
-                columns = [_storable(part.column(name).to_pylist()) for name in names[1:]]
+                columns = [_storable(part.column(c.name), c.nested) for c in self.columns[1:]]
                 for row in zip(*columns, strict=True):
                     copy.write_row((self.name, *row))
 
@@ -328,8 +400,10 @@ class PostgresTable:
         try:
             options = client.conninfo.conninfo_to_dict(self.url)
             connection: psycopg.Connection[Any] = client.connect(
-                self.url, **({} if "connect_timeout" in options else _TIMEOUT)
+                self.url, **{n: v for n, v in _CONNECTION.items() if n not in options}
             )
+        except client.OperationalError as error:
+            raise _refused_login(str(error)) or error from None
         except client.ProgrammingError as error:
             raise QueryError(
                 f"the url of PostgreSQL cannot be read: {_without_secrets(str(error))}",
@@ -350,16 +424,38 @@ def _client() -> Any:
     return psycopg
 
 
-def _storable(values: list[Any]) -> list[Any]:
+def _refused_login(text: str) -> QueryError | None:
+    """What the server says of a login that no waiting mends; None if it says something else.
+
+    Before a login it sends no codes, but words.
+    """
+    lines = text.strip().splitlines()
+    for line in map(_without_secrets, lines):
+        if _NO_DATABASE.search(line):
+            return QueryError(
+                f"PostgreSQL has not the database of the url: {line}",
+                "a database that is there",
+                "make it, or name another in the url",
+            )
+        if _NO_LOGIN.search(line):
+            return QueryError(
+                f"PostgreSQL refuses the login: {line}",
+                "a user, and a password, that the server lets in",
+                "mend the url, or pg_hba.conf of the server",
+            )
+    return None
+
+
+def _storable(column: pa.ChunkedArray, is_json: bool) -> list[Any]:
     """Values that PostgreSQL takes: its texts hold no NUL, so the replacement character does.
 
-    One such text must not stop a stream for good.
+    One such text must not stop a stream for good. JSON writes it as an escape.
     """
+    values = column.to_pylist()
+    if is_json:
+        return [value and _NUL_IN_JSON.sub(r"\1\\ufffd", value) for value in values]
     return [
-        value.replace("\0", _REPLACEMENT).replace("\\u0000", "\\ufffd")
-        if isinstance(value, str) and ("\0" in value or "\\u0000" in value)
-        else value
-        for value in values
+        value.replace("\0", _REPLACEMENT) if isinstance(value, str) else value for value in values
     ]
 
 

@@ -38,7 +38,7 @@ from skyband.errors import DataError, QueryError
 from skyband.spark.columns import quoted
 from skyband.spark.families import description_of, family_of
 from skyband.spark.options import plain_path
-from skyband.spark.sinks.patience import Patience
+from skyband.spark.sinks.patience import LOG, Patience
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -163,7 +163,7 @@ class RankedLayout:
         import pyarrow as pa
 
         table = rows.select(*(self._flat(c) for c in self.columns if c.name != PLACE)).toArrow()
-        check_moments(table)
+        table = storable_moments(table, (START, END, *self.groups))
         if self.emit == "updates":
             table = self._newest_revisions(table)
         at = [column.name for column in self.columns].index(PLACE)
@@ -205,28 +205,55 @@ class RankedLayout:
         return places
 
 
-def check_moments(table: pa.Table) -> None:
-    """Refuse moments that Python, and so the clients of databases, cannot hold.
+def storable_moments(table: pa.Table, places: Sequence[str]) -> pa.Table:
+    """The rows with NULL for moments that Python, and so the clients of databases, cannot hold.
 
-    Spark's years go to 294247, Python's from 1 to 9999.
+    Spark's years go to 294247, Python's from 1 to 9999. One such moment must not stop a stream for
+    good; the log says how many there were. In ``places``, the windows and keys of rows, they are
+    refused: a row without its window or key would replace others.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    first, last = date(1, 1, 1), date(9999, 12, 31)
-    for field in table.schema:
+    for at, field in enumerate(table.schema):
         if not pa.types.is_temporal(field.type):
             continue
-        days = pc.min_max(table[field.name].cast(pa.date32(), safe=False))
-        for bound, is_beyond in (("min", pc.less), ("max", pc.greater)):
-            limit = pa.scalar(first if bound == "min" else last, pa.date32())
-            if is_beyond(days[bound], limit).as_py():
-                when = "before the year 1" if bound == "min" else "after the year 9999"
-                raise DataError(
-                    f"column {field.name} has a moment {when}",
-                    "years from 1 to 9999, which clients of databases can hold",
-                    f"leave such rows out with where=, or {field.name} out with keep=[...]",
-                )
+        distant = _distant(table[field.name])
+        count = pc.sum(distant).as_py() or 0
+        if field.name in places:
+            if count:
+                raise _no_place(field.name)
+            continue
+        values = table[field.name]
+        if count:
+            LOG.warning(
+                "column %s has %d %s before the year 1 or after the year 9999: NULL is written",
+                *(field.name, count, "moment" if count == 1 else "moments"),
+            )
+            values = pc.if_else(distant, pa.scalar(None, field.type), values)
+        # a table that is made for this batch must take the NULLs of later ones
+        table = table.set_column(at, field.with_nullable(True), values)
+    return table
+
+
+def _no_place(name: str) -> DataError:
+    column = f"{name}, by the time of rows," if name in (START, END) else f"the key {name}"
+    return DataError(
+        f"{column} has a moment before the year 1 or after the year 9999",
+        "years from 1 to 9999, which clients of databases can hold",
+        "begin a new checkpoint and a new sink, with a where= that leaves such rows out",
+    )
+
+
+def _distant(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which moments are beyond the years 1 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    days = values.cast(pa.date32(), safe=False)
+    first, last = (pa.scalar(day, pa.date32()) for day in (date(1, 1, 1), date(9999, 12, 31)))
+    beyond = pc.or_(pc.less(days, first), pc.greater(days, last))
+    return pc.fill_null(beyond, False)
 
 
 def comparable(table: pa.Table, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
