@@ -38,7 +38,9 @@ from skyband.spark.scores import EXACT_INTS
 COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows of a piece."""
 
-_ROWS = 1 << 20  # rows that are held at a time
+_ROWS = 1 << 20  # rows of a batch at most
+_BATCH = 64 << 20  # bytes of a batch, about
+_TEXT = 64  # bytes of a text that a dictionary holds, about: files do not tell
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
 _BUFFER = 4 << 20
 
@@ -104,8 +106,7 @@ class Scan:
             reader = _Groups(file, path, self.types)
             for group in reader.between(low, high):
                 if isinstance(self.reduction, BestRows):
-                    rows = self._best(self.reduction, reader, group, now, counts, bars)
-                    if rows is not None:
+                    for rows in self._best(self.reduction, reader, group, now, counts, bars):
                         yield self._laid_out(rows, None)
                 else:
                     yield from self._made(self.reduction, reader, group, now, counts)
@@ -143,24 +144,31 @@ class Scan:
 
     def _best(
         self, best: BestRows, reader: _Groups, group: int, now: int, counts: _Counts, bars: Bars
-    ) -> Any:
-        """The columns of the rows of a row group that may win; None if there are none."""
+    ) -> Iterator[Columns]:
+        """The columns of the rows of a row group that may win.
+
+        They are handed on as soon as they would fill a batch: where most rows may win, nobody
+        holds all of them.
+        """
         if self._is_out(best, reader, group, now, counts, bars):
-            return None
-        chosen: list[Any] = []
+            return
+        rest = reader.late(group, [name for name in self.types if name not in self.first_columns])
+        most = reader.batch_rows(group, list(self.types))
+        chosen: list[Columns] = []
         at: list[Ints] = []
-        offset = 0
+        offset = waiting = 0
         for columns, length in reader.batches(group, self.first_columns):
             places = self._places(best, columns, length, now, counts, bars)
             if len(places):
                 chosen.append(_taken(columns, places))
                 at.append(places + offset)
+                waiting += len(places)
             offset += length
-        if not chosen:
-            return None
-        rows = {name: pa.concat_arrays([part[name] for part in chosen]) for name in chosen[0]}
-        rest = [name for name in self.types if name not in self.first_columns]
-        return {**rows, **reader.rows(group, rest, np.concatenate(at))}
+            if waiting >= most:
+                yield {**_joined(chosen), **rest.rows(np.concatenate(at))}
+                chosen, at, waiting = [], [], 0
+        if chosen:
+            yield {**_joined(chosen), **rest.rows(np.concatenate(at))}
 
     def _made(
         self, maker: RowMaker, reader: _Groups, group: int, now: int, counts: _Counts
@@ -302,6 +310,13 @@ def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
     return {name: column.take(at) for name, column in columns.items()}
 
 
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Columns of several stretches of rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+
+
 def _truths(condition: Any) -> Bools:
     """Where a condition is true; NULL is not."""
     truths: Bools = condition.fill_null(False).to_numpy(zero_copy_only=False)
@@ -316,6 +331,7 @@ class _Groups:
         self._spelled = names_in_file(file.schema_arrow, list(types), path)
         self._int96 = moments_without_zone(file)
         self._shifted = has_other_calendar(file.metadata.metadata or {})
+        self._places = {file.schema.column(i).path: i for i in range(len(file.schema))}
 
     def between(self, low: int, high: int) -> list[int]:
         """The row groups whose middle lies between two bytes: each is in one piece of its file."""
@@ -351,16 +367,16 @@ class _Groups:
     def batches(self, group: int, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], int]]:
         """Columns of a row group, in stretches of rows, and how long each is."""
         known = [name for name in names if name in self._spelled]
-        left = self.length(group)
+        rows, left = self.batch_rows(group, names), self.length(group)
         if not known:
             while left:
-                length = min(left, _ROWS)
+                length = min(left, rows)
                 yield {name: self._missing(name, length) for name in names}, length
                 left -= length
             return
         spelled = list(dict.fromkeys(self._spelled[name] for name in known))
         for batch in self._file.iter_batches(
-            batch_size=_ROWS, row_groups=[group], columns=spelled, use_threads=False
+            batch_size=rows, row_groups=[group], columns=spelled, use_threads=False
         ):
             length = batch.num_rows
             columns = {
@@ -382,22 +398,64 @@ class _Groups:
             refuse_old(column, name, self._path)
         return column
 
-    def rows(self, group: int, names: Sequence[str], places: Ints) -> dict[str, Any]:
-        """Columns of some rows of a row group, by their ascending places in it."""
-        if not names:
-            return {}
-        parts: list[dict[str, Any]] = []
-        offset = 0
-        for columns, length in self.batches(group, names):
-            low, high = np.searchsorted(places, [offset, offset + length])
-            if low < high:
-                parts.append(_taken(columns, places[low:high] - offset))
-            offset += length
-        return {name: pa.concat_arrays([part[name] for part in parts]) for name in names}
+    def late(self, group: int, names: Sequence[str]) -> _LateColumns:
+        """Columns of a row group that are read only if there are rows which may win."""
+        return _LateColumns(self, group, names)
+
+    def batch_rows(self, group: int, names: Sequence[str]) -> int:
+        """How many rows of a row group a batch of columns has, so that it does not grow large."""
+        part = self._file.metadata.row_group(group)
+        width = 1.0  # of a row, in bytes
+        for name in names:
+            type = arrow_type(self._types[name])
+            at = self._places.get(self._spelled.get(name, ""))
+            fixed = type.bit_width / 8 if _has_width(type) else 0.0
+            if at is None:
+                width += fixed
+                continue
+            column = part.column(at)
+            stored = column.total_uncompressed_size / max(part.num_rows, 1)
+            if not fixed and column.has_dictionary_page:
+                fixed = _TEXT
+            width += max(stored, fixed)
+        return max(1, min(_ROWS, int(_BATCH / width)))
 
     def _missing(self, name: str, length: int) -> Any:
         """A column that the file does not have."""
         return pa.nulls(length, arrow_type(self._types[name]))
+
+
+class _LateColumns:
+    """Columns of a row group, read as far as the rows that are asked of them."""
+
+    def __init__(self, groups: _Groups, group: int, names: Sequence[str]) -> None:
+        self._groups, self._group, self._names = groups, group, names
+        self._batches: Iterator[tuple[Columns, int]] | None = None
+        self._columns: Columns = {}
+        self._offset = self._length = 0  # of the batch that was read last
+
+    def rows(self, places: Ints) -> Columns:
+        """The rows at some places, ascending; all lie beyond those of calls before."""
+        if not self._names:
+            return {}
+        if self._batches is None:
+            self._batches = self._groups.batches(self._group, self._names)
+        parts: list[Columns] = []
+        while True:
+            here = int(np.searchsorted(places, self._offset + self._length))
+            if here:
+                parts.append(_taken(self._columns, places[:here] - self._offset))
+                places = places[here:]
+            if not len(places):
+                return _joined(parts)
+            self._columns = {}  # not held while the next ones are read
+            self._offset += self._length
+            self._columns, self._length = next(self._batches)
+
+
+def _has_width(type: pa.DataType) -> bool:
+    """Whether all values of a type take the same room."""
+    return not (pa.types.is_string(type) or pa.types.is_binary(type))
 
 
 def opened(path: str) -> pq.ParquetFile:
@@ -415,8 +473,10 @@ def opened(path: str) -> pq.ParquetFile:
         file = pq.ParquetFile(source, **options)
         sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
         if max(sizes, default=0) > _STREAMED:
+            # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
+            streamed = {"metadata": file.metadata, "pre_buffer": False, "buffer_size": _BUFFER}
             file.close()
-            file = pq.ParquetFile(source, buffer_size=_BUFFER, **options)
+            file = pq.ParquetFile(source, **streamed, **options)
         return file
     except FileNotFoundError:
         raise OSError(f"[FILE_NOT_EXIST] {path}") from None

@@ -136,15 +136,15 @@ class _Groups:
         """A number for each row, equal where pane and key are."""
         if self._codes is None:
             self._codes = self.codes_of(self._positions)
+            self._count = self._panes
             if self._keys:
                 by_key = codes(list(self._keys), len(self._positions))
                 self._codes = by_key * self._panes + self._codes
-                self._count = (int(by_key.max()) + 1) * self._panes
-                if self._count > 4 * len(self._codes) + 1024:
-                    self._codes = np.unique(self._codes, return_inverse=True)[1]
-                    self._count = int(self._codes.max()) + 1
-            else:
-                self._count = self._panes
+                self._count *= int(by_key.max()) + 1
+            # one row of long ago makes more panes than there are rows: only those with rows count
+            if self._count > 4 * len(self._codes) + 1024:
+                self._codes = np.unique(self._codes, return_inverse=True)[1]
+                self._count = int(self._codes.max()) + 1
         return self._codes
 
     def codes_of(self, positions: Ints) -> Ints:
