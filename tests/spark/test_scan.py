@@ -178,6 +178,7 @@ def test_files_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
     )
     folder = tmp_path / "rows of Ä 100"
     made.repartition(3).write.option("compression", "zstd").parquet(str(folder))
+    (folder / "part-of-a-writer-that-was-killed.parquet").touch()
     source = parquet(spark, folder)
     query = {"k": 4, "by": "n", **TIME}
     assert answered(source, True, **query) == answered(source, False, **query)
@@ -228,6 +229,11 @@ def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     assert parquet(spark, folder).why_not is None
     rebased = parquet(spark, folder, options={"datetimeRebaseMode": "CORRECTED"})
     assert rebased.why_not == "the option datetimeRebaseMode is for Spark's own reader"
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert parquet(spark, folder).why_not == "spark.sql.caseSensitive is true"
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
     (folder / "kind=x").mkdir()
     (folder / "part-000.parquet").rename(folder / "kind=x" / "part-000.parquet")
     for file in folder.glob("part-*"):
@@ -297,9 +303,9 @@ def columns_read(
     read: list[tuple[str, ...]] = []
     batches = pieces._Groups.batches
 
-    def noted(groups: Any, group: int, names: Any) -> Any:
+    def noted(groups: Any, group: int, names: Any, late: bool = False) -> Any:
         read.append(tuple(names))
-        return batches(groups, group, names)
+        return batches(groups, group, names, late)
 
     monkeypatch.setattr(pieces._Groups, "batches", noted)
     path = f"file:{folder / 'part-000.parquet'}"

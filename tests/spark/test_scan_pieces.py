@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow.fs import FileSystem, SubTreeFileSystem
 
+from skyband.errors import DataError
 from skyband.spark.columns import ALL, COUNTS, POSITION, SCORE
-from skyband.spark.scan import pieces
+from skyband.spark.scan import file_systems, pieces
 from skyband.spark.scan.arithmetic import ColumnValue
-from skyband.spark.scan.columns_of_files import arrow_type, micros
+from skyband.spark.scan.columns_of_files import (
+    arrow_type,
+    as_spark_reads,
+    has_other_calendar,
+    micros,
+)
+from skyband.spark.scan.file_systems import located, why_not_opened
 from skyband.spark.scan.pieces import COUNTED, Scan
 from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore
@@ -147,3 +160,246 @@ def test_an_old_row_among_new_ones_changes_little(tmp_path: Path) -> None:
     pq.write_table(table, file)
     rows, _ = rows_of(scan(TYPES, keep=["id"]), file)
     assert len(rows) <= 3 * 3 + 1
+
+
+def test_a_piece_has_the_row_groups_that_begin_in_it(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    wide(file, 1000, 100)
+    for size in (1000, 7777, 1 << 20):
+        asked = [
+            {"path": f"file:{file}", "low": low, "high": low + size, "now": BASE}
+            for low in range(0, file.stat().st_size, size)
+        ]
+        read = list(scan(TYPES)(iter([pa.RecordBatch.from_pylist(asked)])))
+        counts = [row[COUNTS] for batch in read for row in batch.to_pylist() if row[COUNTS]]
+        assert sum(count["rows"] for count in counts) == 1000
+        assert len(counts) == len(asked)
+
+
+@pytest.mark.parametrize(
+    ("stored", "type", "expected"),
+    [
+        (pa.array([2**64 - 1, None], pa.uint64()), "decimal(20,0)", [2**64 - 1, None]),
+        (pa.array([255], pa.uint8()), "smallint", [255]),
+        (pa.array([65535], pa.uint16()), "int", [65535]),
+        (pa.array([2**32 - 1], pa.uint32()), "bigint", [2**32 - 1]),
+        (pa.array([7], pa.int32()), "double", [7.0]),
+        (pa.array([7], pa.int32()), "decimal(12,2)", [7]),
+        (pa.array([7]).cast(pa.decimal256(30, 2)), "decimal(32,3)", [7]),
+        (pa.array(["ä", None], pa.string_view()), "string", ["ä", None]),
+        (pa.array([b"b", None], pa.binary_view()), "binary", [b"b", None]),
+        (pa.array([b"b"], pa.binary(1)), "binary", [b"b"]),
+        (pa.array([b"enum"]), "string", ["enum"]),
+        (pa.array(["text"]), "binary", [b"text"]),
+        (pa.array(["text"]).dictionary_encode(), "string", ["text"]),
+        (pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}"])), "string", ["{}"]),
+        (pa.nulls(2), "double", [None, None]),
+        (pa.array([3], pa.timestamp("us")), "timestamp", [3]),
+        (pa.array([3], pa.timestamp("ms")), "timestamp", [3000]),
+        (pa.array([3], pa.timestamp("us", "Europe/Berlin")), "timestamp_ntz", [3]),
+    ],
+)
+def test_types_that_spark_reads(stored: Any, type: str, expected: list[Any]) -> None:
+    column = as_spark_reads(stored, type, "n", "x.parquet")
+    assert column.type == arrow_type(type)
+    column.validate(full=True)
+    assert micros(column).to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "type"),
+    [
+        (pa.array([1]), "double"),
+        (pa.array([1]), "int"),
+        (pa.array([1.0]), "float"),
+        (pa.array(["1"]), "bigint"),
+        (pa.array([1], pa.timestamp("ns")), "timestamp"),
+        (pa.array([1], pa.date32()), "timestamp_ntz"),
+        (pa.array([1]).cast(pa.decimal128(22, 2)), "decimal(22,3)"),
+    ],
+)
+def test_types_that_are_left_to_spark(stored: Any, type: str) -> None:
+    with pytest.raises(DataError, match=r"x.parquet holds n as .*; .* source.scan: false in a job"):
+        as_spark_reads(stored, type, "n", "x.parquet")
+
+
+@pytest.mark.parametrize(
+    ("version", "int96", "old"),
+    [
+        (b"2.4.8", False, True), (b"2.4.8", True, True), (b"3.0.3", False, False),
+        (b"3.0.3", True, True), (b"3.1.0", True, False), (b"4.2.0-SNAPSHOT", True, False),
+    ],
+)  # fmt: skip
+def test_calendars(version: bytes, int96: bool, old: bool) -> None:
+    assert has_other_calendar({b"org.apache.spark.version": version}, int96) == old
+    assert not has_other_calendar({}, int96)
+    assert has_other_calendar({b"org.apache.spark.legacyINT96": b""}, int96)
+
+
+def test_damaged_pages_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    wide(file, 1000, 1000)
+    content = bytearray(file.read_bytes())
+    content[10:2000] = b"x" * 1990
+    file.write_bytes(content)
+    with pytest.raises(OSError, match=r"\[FAILED_READ_FILE\] file:.*rows.parquet cannot be read"):
+        rows_of(scan(TYPES), file)
+
+
+def test_paths_are_quoted_for_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uris: list[str] = []
+
+    def from_uri(uri: str) -> tuple[str, str]:
+        uris.append(uri)
+        return "a file system", "a place"
+
+    class Remote:
+        pass
+
+    remote = Remote()
+    remote.from_uri = from_uri  # type: ignore[attr-defined]
+    monkeypatch.setattr(file_systems, "FileSystem", remote)
+    places = "a file system", "a place"
+    assert located("s3a://bucket/in 100%/a=b/part.parquet") == places
+    located("hdfs://host:8020/x#y?z/ä")
+    located("hdfs:///x")
+    assert uris == [
+        "s3://bucket/in%20100%25/a%3Db/part.parquet",
+        "hdfs://host:8020/x%23y%3Fz/%C3%A4",
+        "hdfs:///x",
+    ]
+    assert located("file:/in 100%/x") == located("file:///in 100%/x") == (None, "/in 100%/x")
+
+
+def test_file_systems_are_tried_when_a_query_is_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").mkdir()
+    assert why_not_opened("in/*", "file:///") is None
+    assert why_not_opened("file:/x", "hdfs://host") is None
+    assert why_not_opened("abfs://x@y/z", "file:///") == "Arrow does not open abfs: files"
+    assert why_not_opened("in", "hdfs://host") == "in is relative to a folder of hdfs://host"
+    local = SubTreeFileSystem(str(tmp_path), FileSystem.from_uri("file:///")[0])
+    places = {"s3://bucket/in": "in", "s3://bucket/out": "out", "hdfs://host/in": "in"}
+
+    class Remote:
+        @staticmethod
+        def from_uri(uri: str) -> tuple[FileSystem, str]:
+            if uri.startswith("gs"):
+                raise OSError("no library\nat all")
+            return local, places[uri.removesuffix("/%2A.parquet")]
+
+    monkeypatch.setattr(file_systems, "FileSystem", Remote)
+    assert why_not_opened("s3a://bucket/in", "file:///") is None
+    assert why_not_opened("s3a://bucket/in/*.parquet", "file:///") is None
+    assert why_not_opened("/in", "hdfs://host/") is None
+    reason = why_not_opened("s3a://bucket/out", "file:///")
+    assert reason == "Arrow finds nothing at s3a://bucket/out"
+    reason = why_not_opened("gs://bucket/in", "file:///")
+    assert reason == "Arrow does not open gs: files here: no library"
+
+
+DAY = 86_400 * SECOND
+COLUMNS = {
+    "double": pa.float64(),
+    "float": pa.float32(),
+    "bigint": pa.int64(),
+    "decimal(9,2)": pa.decimal128(9, 2),
+}
+VALUES: dict[str, Any] = {
+    "double": st.sampled_from([None, np.nan, np.inf, -np.inf, -0.0, 0.0, 1.0, 1.5, 2.0, 1e300]),
+    "float": st.sampled_from([None, np.nan, np.inf, -np.inf, -0.0, 0.0, 0.5, 1.0]),
+    "bigint": st.sampled_from([None, -(2**63), 2**63 - 1, 2**53 + 1, 0, 1, 2, 3]),
+    "decimal(9,2)": st.sampled_from([None, Decimal("0.01"), Decimal("-0.50"), Decimal(7)]),
+}
+MOMENTS: dict[str, Any] = {  # around the clock, of long ago, and from ahead
+    "timestamp": st.one_of(
+        st.integers(BASE - 90 * SECOND, BASE),
+        st.sampled_from([None, 0, -1, BASE + SKEW, BASE + SKEW + 1, 2**62]),
+    ),
+    "date": st.one_of(st.integers(19_600, 19_675), st.sampled_from([None, -1, 0, 19_700])),
+    "bigint": st.one_of(st.integers(-90, 90), st.sampled_from([None, 2**62 - 1, 2**62])),
+}
+SLIDES = {"timestamp": 7 * SECOND, "date": 5 * DAY, "bigint": 7}
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> dict[str, Any]:
+    """Rows of some types in files of some row groups, and what is asked of them."""
+    by, time = draw(st.sampled_from(sorted(COLUMNS))), draw(st.sampled_from(sorted(MOMENTS)))
+    slide = SLIDES[time]
+    row = st.tuples(MOMENTS[time], VALUES[by], st.sampled_from(["a", "ä", None]))
+    return {
+        "by": by,
+        "time": time,
+        "rows": draw(st.lists(row, min_size=1, max_size=60)),
+        "group": draw(st.integers(1, 25)),
+        "files": draw(st.integers(1, 3)),
+        "k": draw(st.integers(1, 4)),
+        "slide": slide,
+        "split": draw(st.sampled_from([0, slide // 2])),
+        "sign": draw(st.sampled_from([1, -1])),
+        "keyed": draw(st.booleans()),
+        "batch": draw(st.sampled_from([64, 300, 1 << 20])),
+    }
+
+
+@settings(max_examples=150)
+@given(queries())
+def test_rows_that_may_win_are_handed_on(query: dict[str, Any]) -> None:
+    time, rows, sign = query["time"], query["rows"], query["sign"]
+    stored = {"timestamp": pa.timestamp("us", "UTC"), "date": pa.date32(), "bigint": pa.int64()}
+    table = pa.table(
+        {
+            "ts": pa.array([row[0] for row in rows], pa.int64()).cast(
+                pa.int32() if time == "date" else pa.int64()
+            ).cast(stored[time]),
+            "n": pa.array([row[1] for row in rows], COLUMNS[query["by"]]),
+            "key": pa.array([row[2] for row in rows], pa.string()),
+            "id": pa.array(range(len(rows)), pa.int64()),
+        }
+    )  # fmt: skip
+    types = {"ts": time, "n": query["by"], "key": "string", "id": "bigint"}
+    reader = scan(
+        types, query["k"], "n", "ts", query["slide"], query["split"], sign,
+        ["key"] if query["keyed"] else [], ["id", "key"],
+    )  # fmt: skip
+    size = -(-len(rows) // query["files"])
+    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "_BATCH", query["batch"])
+        files = [Path(folder) / f"{low}.parquet" for low in range(0, len(rows), size)]
+        for number, file in enumerate(files):
+            part = table.slice(number * size, size)
+            pq.write_table(part, file, row_group_size=query["group"])
+        handed_on, counts = rows_of(reader, *files)
+
+    furthest = BASE + SKEW if time != "bigint" else (1 << 62) - 1
+    expected: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
+    panes: dict[Any, list[tuple[Any, int, int]]] = defaultdict(list)
+    newest = None
+    for id, (at, value, key) in enumerate(rows):
+        at = at * DAY if time == "date" and at is not None else at
+        ahead = at is not None and at > furthest
+        expected.update(rows=1, no_time=at is None, future=ahead)
+        expected.update(null_score=value is None, nan_score=value is not None and value != value)
+        if at is None or ahead:
+            continue
+        newest = at if newest is None else max(at, newest)
+        if value is not None and value == value:
+            pane, inside = divmod(at, query["slide"])
+            late = bool(query["split"]) and inside >= query["split"]
+            group = pane, late, key if query["keyed"] else None
+            panes[group].append((value, sign * at, id))
+    assert {name: sum(row[COUNTS][name] for row in counts) for name in COUNTED} == expected
+    assert max((r[POSITION] for r in counts if r[POSITION] is not None), default=None) == newest
+    ids = [row["kept_0"] for row in handed_on]
+    assert len(set(ids)) == len(ids)
+    for row in handed_on:
+        at, value, key = rows[row["kept_0"]]
+        assert row[POSITION] == (at * DAY if time == "date" else at)
+        assert row["kept_1"] == key
+        units = Decimal(value).scaleb(2) if isinstance(value, Decimal) else value
+        assert row[SCORE] == (None if value != value else units)
+    for members in panes.values():
+        kth = sorted(members, reverse=True)[: query["k"]][-1]
+        assert {id for value, at, id in members if (value, at) >= kth[:2]} <= set(ids)

@@ -10,6 +10,7 @@ this module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ from skyband.spark.scan.columns_of_files import (
     names_in_file,
     refuse_old,
 )
+from skyband.spark.scan.file_systems import located
 from skyband.spark.scan.reduction import Bars, BestRows
 from skyband.spark.scan.row_maker import Columns, RowMaker, ScannedRows
 from skyband.spark.scan.statistics import ColumnRange, column_range, whole_column
@@ -102,8 +104,7 @@ class Scan:
         self, path: str, low: int, high: int, now: int, bars: Bars
     ) -> Iterator[pa.RecordBatch]:
         counts = _Counts()
-        with opened(path) as file:
-            reader = _Groups(file, path, self.types)
+        with opened(path) as file, closing(_Groups(file, path, self.types)) as reader:
             for group in reader.between(low, high):
                 if isinstance(self.reduction, BestRows):
                     for rows in self._best(self.reduction, reader, group, now, counts, bars):
@@ -328,25 +329,34 @@ class _Groups:
 
     def __init__(self, file: pq.ParquetFile, path: str, types: dict[str, str]) -> None:
         self._file, self._path, self._types = file, path, types
+        self._late_file: pq.ParquetFile | None = None
         self._spelled = names_in_file(file.schema_arrow, list(types), path)
         self._int96 = moments_without_zone(file)
-        self._shifted = has_other_calendar(file.metadata.metadata or {})
+        self._shifted = has_other_calendar(file.metadata.metadata or {}, bool(self._int96))
         self._places = {file.schema.column(i).path: i for i in range(len(file.schema))}
 
+    def close(self) -> None:
+        """Close what was opened beside the file."""
+        if self._late_file is not None:
+            self._late_file.close()
+
+    @property
+    def _file_for_late(self) -> pq.ParquetFile:
+        """The file once more: those who read one at a time have batches of one length."""
+        if self._late_file is None:
+            self._late_file = opened(self._path, self._file.metadata)
+        return self._late_file
+
     def between(self, low: int, high: int) -> list[int]:
-        """The row groups whose middle lies between two bytes: each is in one piece of its file."""
+        """The row groups that begin between two bytes: each is in one piece of its file."""
         metadata = self._file.metadata
         inside = []
         for group in range(metadata.num_row_groups):
             part = metadata.row_group(group)
-            columns = [part.column(i) for i in range(part.num_columns)]
-            starts = [
-                column.dictionary_page_offset or column.data_page_offset for column in columns
-            ]
-            size = sum(column.total_compressed_size for column in columns)
-            middle = min(starts, default=0) + size // 2
-            if low <= middle < high and part.num_rows:
-                inside.append(group)
+            if part.num_rows and part.num_columns:
+                column = part.column(0)  # to look at all of them takes long in wide files
+                if low <= (column.dictionary_page_offset or column.data_page_offset) < high:
+                    inside.append(group)
         return inside
 
     def length(self, group: int) -> int:
@@ -364,8 +374,13 @@ class _Groups:
         """Values of statistics as a column."""
         return pa.array(values, arrow_type(self._types[name]))
 
-    def batches(self, group: int, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Columns of a row group, in stretches of rows, and how long each is."""
+    def batches(
+        self, group: int, names: Sequence[str], late: bool = False
+    ) -> Iterator[tuple[Columns, int]]:
+        """Columns of a row group, in stretches of rows, and how long each is.
+
+        ``late`` ones are read while others are being read.
+        """
         known = [name for name in names if name in self._spelled]
         rows, left = self.batch_rows(group, names), self.length(group)
         if not known:
@@ -375,9 +390,11 @@ class _Groups:
                 left -= length
             return
         spelled = list(dict.fromkeys(self._spelled[name] for name in known))
-        for batch in self._file.iter_batches(
+        file = self._file_for_late if late else self._file
+        stored = file.iter_batches(
             batch_size=rows, row_groups=[group], columns=spelled, use_threads=False
-        ):
+        )
+        while (batch := self._next(stored)) is not None:
             length = batch.num_rows
             columns = {
                 name: self._column(batch, name)
@@ -386,6 +403,11 @@ class _Groups:
                 for name in names
             }
             yield columns, length
+
+    def _next(self, stored: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """The next batch as it is stored; None if there is none."""
+        with as_spark_fails(self._path):
+            return next(stored, None)
 
     def _column(self, batch: Any, name: str) -> Any:
         """A column of a batch, as Spark would read it."""
@@ -439,7 +461,7 @@ class _LateColumns:
         if not self._names:
             return {}
         if self._batches is None:
-            self._batches = self._groups.batches(self._group, self._names)
+            self._batches = self._groups.batches(self._group, self._names, late=True)
         parts: list[Columns] = []
         while True:
             here = int(np.searchsorted(places, self._offset + self._length))
@@ -458,27 +480,28 @@ def _has_width(type: pa.DataType) -> bool:
     return not (pa.types.is_string(type) or pa.types.is_binary(type))
 
 
-def opened(path: str) -> pq.ParquetFile:
-    """A Parquet file, by the path that Spark gives."""
-    local = path[len("file:") :] if path.startswith("file:") else None
-    try:
-        if local is not None:
-            source: Any = "/" + local.lstrip("/")
-            filesystem = None
-        else:
-            from pyarrow.fs import FileSystem
-
-            filesystem, source = FileSystem.from_uri(path)
+def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """A Parquet file, by the path that Spark gives; its footer is not read again."""
+    with as_spark_fails(path):
+        filesystem, place = located(path)
         options: dict[str, Any] = {"filesystem": filesystem, "coerce_int96_timestamp_unit": "us"}
-        file = pq.ParquetFile(source, **options)
-        sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
+        file = pq.ParquetFile(place, metadata=metadata, **options)
+        metadata = file.metadata
+        sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         if max(sizes, default=0) > _STREAMED:
-            # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
-            streamed = {"metadata": file.metadata, "pre_buffer": False, "buffer_size": _BUFFER}
             file.close()
-            file = pq.ParquetFile(source, **streamed, **options)
+            # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
+            streamed: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER}
+            file = pq.ParquetFile(place, metadata=metadata, **streamed, **options)
         return file
+
+
+@contextmanager
+def as_spark_fails(path: str) -> Iterator[None]:
+    """Raise what is wrong with a file under Spark's name: jobs know what to say of it."""
+    try:
+        yield
     except FileNotFoundError:
         raise OSError(f"[FILE_NOT_EXIST] {path}") from None
-    except (pa.ArrowInvalid, OSError) as error:  # under Spark's name: jobs know what to say of it
+    except (pa.ArrowException, OSError) as error:
         raise OSError(f"[FAILED_READ_FILE] {path} cannot be read: {error}") from None
