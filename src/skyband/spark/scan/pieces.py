@@ -34,7 +34,15 @@ from skyband.spark.scan.file_systems import located
 from skyband.spark.scan.reduction import Bars, BestRows
 from skyband.spark.scan.row_maker import Columns, RowMaker, ScannedRows
 from skyband.spark.scan.statistics import ColumnRange, column_range, whole_column
-from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore, as_column, without_nan
+from skyband.spark.scan.values import (
+    ScanAxis,
+    ScanColumn,
+    ScanScore,
+    as_column,
+    nan_count,
+    read_only,
+    without_nan,
+)
 from skyband.spark.scores import EXACT_INTS
 
 COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
@@ -215,7 +223,11 @@ class Scan:
             columns, length = _taken(columns, inside), len(inside)
         if not length:
             return None
-        scores = [as_column(score.evaluate(columns), length) for score in self.scores]
+        is_made = isinstance(self.reduction, RowMaker)
+        scores = [
+            as_column(score.evaluate(columns, only_compared=not is_made), length)
+            for score in self.scores
+        ]
         positions, handed_on, checked = self.axis.positions(columns), Columns(), scores
         if isinstance(self.reduction, RowMaker):
             for column in self.handed_on:
@@ -223,30 +235,44 @@ class Scan:
             scores = self.reduction.checked(scores, handed_on, counts.extra)
             checked = scores[:1]
         sound = self._count(checked, positions, length, now, counts)
-        if sound is not None:
-            columns, at = _taken(columns, sound), pa.array(sound)
-            handed_on = _taken(handed_on, sound)
-            scores, positions = [score.take(at) for score in scores], positions.take(at)
-            inside = sound if inside is None else inside[sound]
-        if not len(positions):
+        if sound is not None and not sound.any():
             return None
-        times = positions.to_numpy()
-        newest = int(times.argmax())
-        if counts.newest is None or int(times[newest]) > counts.newest:
-            counts.newest = int(times[newest])
-            counts.newest_row = _taken(columns, np.array([newest]))
+        times = read_only(
+            (positions.fill_null(0) if positions.null_count else positions).to_numpy()
+        )
+        if sound is not None and self._leaves_out_nan(scores):
+            # much cheaper than to take the others, of all columns: NaN is never ranked
+            times = read_only(np.where(sound, times, times[sound.argmax()]))
+            scores = [pc.if_else(pa.array(sound), score, np.nan) for score in scores]
+        elif sound is not None:
+            places = np.flatnonzero(sound)
+            columns, at = _taken(columns, places), pa.array(places)
+            handed_on = _taken(handed_on, places)
+            scores, times = [score.take(at) for score in scores], read_only(times[places])
+            inside = places if inside is None else inside[places]
+            sound = None
+        newest = int(times.max())
+        if counts.newest is None or newest > counts.newest:
+            place = _place_of(newest, times, sound)
+            counts.newest = newest
+            counts.newest_row = _taken(columns, np.array([place]))
         return _Admitted(columns, scores, times, inside, handed_on)
+
+    def _leaves_out_nan(self, scores: Sequence[Any]) -> bool:
+        """Whether rows are left out by NaN as their score."""
+        if not isinstance(self.reduction, BestRows) or self.reduction.newest:
+            return False
+        return all(pa.types.is_floating(score.type) for score in scores)
 
     def _count(
         self, scores: Sequence[Any], positions: Any, length: int, now: int, counts: _Counts
-    ) -> Ints | None:
-        """Count what cannot be ranked; the rows that have a sound position, None if all have."""
+    ) -> Bools | None:
+        """Count what cannot be ranked; which rows have a sound position, None if all have."""
         counts.rows += length
         for score in scores:
             counts.null_score += score.null_count
             if pa.types.is_floating(score.type):
-                values = score.to_numpy(zero_copy_only=False)
-                counts.nan_score += int(np.isnan(values).sum()) - score.null_count
+                counts.nan_score += nan_count(score)
         counts.no_time += positions.null_count
         furthest = self.axis.furthest(now)
         ahead = 0
@@ -260,7 +286,7 @@ class Scan:
         sound = pc.is_valid(positions)
         if ahead:
             sound = pc.and_kleene(sound, pc.less_equal(positions, furthest))
-        return np.flatnonzero(_truths(sound))
+        return _truths(sound)
 
     def _laid_out(self, rows: Any, counts: _Counts | None) -> pa.RecordBatch:
         """Rows as the pipeline projects them; of a piece's last row only the newest position.
@@ -309,6 +335,13 @@ def _counted(counts: _Counts | None, type: pa.DataType, length: int) -> Any:
 def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
     at = pa.array(places)
     return {name: column.take(at) for name, column in columns.items()}
+
+
+def _place_of(newest: int, times: Ints, sound: Bools | None) -> int:
+    """The place of a row with the newest time, which is sound; mostly it is the last."""
+    if times[-1] == newest and (sound is None or sound[-1]):
+        return len(times) - 1
+    return int(((times == newest) if sound is None else (times == newest) & sound).argmax())
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:
@@ -485,7 +518,9 @@ def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile
     with as_spark_fails(path):
         filesystem, place = located(path)
         options: dict[str, Any] = {"filesystem": filesystem, "coerce_int96_timestamp_unit": "us"}
-        file = pq.ParquetFile(place, metadata=metadata, **options)
+        # mapped, a local file is not copied; a large one is not, for workers must stay small
+        is_local = filesystem is None
+        file = pq.ParquetFile(place, metadata=metadata, memory_map=is_local, **options)
         metadata = file.metadata
         sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         if max(sizes, default=0) > _STREAMED:
