@@ -212,7 +212,11 @@ def test_columns_that_some_files_lack_or_spell_otherwise(
     ],
 )
 def test_what_spark_reads(
-    spark: SparkSession, tmp_path: Path, query: dict[str, Any], reason: str
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    query: dict[str, Any],
+    reason: str,
 ) -> None:
     source = parquet(spark, write(tmp_path / "rows", rows(2, 60)))
     asked: dict[str, Any] = {"k": 3, "by": "price", **TIME, **query}
@@ -221,7 +225,9 @@ def test_what_spark_reads(
     words = reading(frame, FAMILY.resolve(frame, options), source).words
     assert words.startswith("read by Spark: ")
     assert reason in words
-    assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
+    with caplog.at_level("INFO", "skyband.scan"):
+        assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
+    assert caplog.messages == [f"files are {words}"]
 
 
 def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:

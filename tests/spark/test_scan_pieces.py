@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from pyarrow.fs import FileSystem, SubTreeFileSystem
 
 from skyband.errors import DataError
+from skyband.kernels.group_best import best_of_groups, best_of_panes
 from skyband.spark.columns import ALL, COUNTS, POSITION, SCORE
 from skyband.spark.scan import file_systems, pieces
 from skyband.spark.scan.arithmetic import ColumnValue
@@ -29,7 +30,7 @@ from skyband.spark.scan.columns_of_files import (
 )
 from skyband.spark.scan.file_systems import located, why_not_opened
 from skyband.spark.scan.pieces import COUNTED, Scan
-from skyband.spark.scan.reduction import BestRows, Ranking
+from skyband.spark.scan.reduction import BestRows, Ranking, load_kernels
 from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore
 
 SECOND = 1_000_000
@@ -410,3 +411,24 @@ def test_rows_that_may_win_are_handed_on(query: dict[str, Any]) -> None:
     for members in panes.values():
         kth = sorted(members, reverse=True)[: query["k"]][-1]
         assert {id for value, at, id in members if (value, at) >= kth[:2]} <= set(ids)
+
+
+def test_one_kernel_serves_all_batches(tmp_path: Path) -> None:
+    load_kernels()
+    kernels = best_of_panes, best_of_groups
+    before = [len(getattr(kernel, "signatures", [])) for kernel in kernels]
+    chance = np.random.default_rng(1)
+    times = [None, 0, BASE + 2 * SKEW, *(BASE + np.arange(3000) * 1000).tolist()]
+    table = pa.table(
+        {
+            "ts": pa.array(times, pa.timestamp("us", "UTC")),
+            "price": pa.array(chance.random(3003), mask=chance.random(3003) < 0.1),
+            "id": pa.array(np.arange(3003), mask=chance.random(3003) < 0.1),
+        }
+    )
+    file = tmp_path / "rows.parquet"
+    pq.write_table(table, file, row_group_size=1000)
+    for by in ("price", "id"):
+        for keys in ([], ["price"]):
+            assert rows_of(scan(TYPES, by=by, keys=keys), file)[0]
+    assert [len(getattr(kernel, "signatures", [])) for kernel in kernels] == before

@@ -52,6 +52,7 @@ _ROWS = 1 << 20  # rows of a batch at most
 _BATCH = 64 << 20  # bytes of a batch, about
 _TEXT = 64  # bytes of a text that a dictionary holds, about: files do not tell
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
+_CODE = 4  # bytes of a text in a dictionary, at most: those of others are more
 _BUFFER = 4 << 20
 
 
@@ -523,12 +524,36 @@ def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile
         file = pq.ParquetFile(place, metadata=metadata, memory_map=is_local, **options)
         metadata = file.metadata
         sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
-        if max(sizes, default=0) > _STREAMED:
+        is_large = max(sizes, default=0) > _STREAMED
+        texts = _repeated_texts(metadata)
+        if is_large or texts:
             file.close()
-            # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
-            streamed: dict[str, Any] = {"pre_buffer": False, "buffer_size": _BUFFER}
-            file = pq.ParquetFile(place, metadata=metadata, **streamed, **options)
+            if is_large:
+                # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
+                options |= {"pre_buffer": False, "buffer_size": _BUFFER}
+            else:
+                options |= {"memory_map": is_local}
+            file = pq.ParquetFile(place, metadata=metadata, read_dictionary=texts, **options)
         return file
+
+
+def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
+    """The columns of texts that repeat, by the first row group: their dictionaries are read faster.
+
+    What does not repeat would be hashed for nothing.
+    """
+    if not metadata.num_row_groups:
+        return []
+    part = metadata.row_group(0)
+    columns = [part.column(i) for i in range(part.num_columns)]
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY"
+        and "." not in column.path_in_schema  # of a list or a struct
+        and column.has_dictionary_page
+        and column.total_uncompressed_size < _CODE * part.num_rows
+    ]
 
 
 @contextmanager

@@ -85,6 +85,15 @@ class BestRows:
         )
 
 
+def load_kernels() -> None:
+    """Load the kernels, or compile them, before a batch waits for them: for doubles, and exact."""
+    rows = BestRows((Ranking(1),), 0, 1, 0, 1)
+    at = read_only(np.zeros(4, np.int64))
+    for scores in (pa.array([1.0] * 4), pa.array([1] * 4)):
+        for keys in ([], [pa.array([1] * 4)]):
+            rows.places([scores], at, keys, {})
+
+
 class _Groups:
     """The rows of a batch by pane and key."""
 

@@ -125,7 +125,7 @@ def parquet(
     Spark discovers the files, exactly once in a stream; tasks read them with Arrow and hand on only
     what may win, or what rows come to, which is several times as fast. The answers are those that a
     DataFrame of the files would get; where a query asks for what tasks cannot evaluate exactly,
-    Spark reads the files as ever. ``skyband explain`` and the plan say which.
+    Spark reads the files as ever. ``skyband explain`` says which, as the log ``skyband.scan`` does.
 
     ``schema`` is that of the files; a ``stream`` without one takes that of the files that are there
     now. ``options`` are those of ``spark.read`` and ``spark.readStream``.
