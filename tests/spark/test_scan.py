@@ -309,9 +309,9 @@ def columns_read(
     read: list[tuple[str, ...]] = []
     batches = pieces._Groups.batches
 
-    def noted(groups: Any, group: int, names: Any, late: bool = False) -> Any:
+    def noted(groups: Any, group: int, names: Any, **options: Any) -> Any:
         read.append(tuple(names))
-        return batches(groups, group, names, late)
+        return batches(groups, group, names, **options)
 
     monkeypatch.setattr(pieces._Groups, "batches", noted)
     path = f"file:{folder / 'part-000.parquet'}"

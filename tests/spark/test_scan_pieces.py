@@ -346,6 +346,7 @@ def queries(draw: st.DrawFn) -> dict[str, Any]:
         "split": draw(st.sampled_from([0, slide // 2])),
         "sign": draw(st.sampled_from([1, -1])),
         "keyed": draw(st.booleans()),
+        "code": draw(st.sampled_from([0, 1 << 20])),  # whether keys are read as dictionaries
         "batch": draw(st.sampled_from([64, 300, 1 << 20])),
     }
 
@@ -373,6 +374,7 @@ def test_rows_that_may_win_are_handed_on(query: dict[str, Any]) -> None:
     size = -(-len(rows) // query["files"])
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(pieces, "_BATCH", query["batch"])
+        patch.setattr(pieces, "_CODE", query["code"])
         files = [Path(folder) / f"{low}.parquet" for low in range(0, len(rows), size)]
         for number, file in enumerate(files):
             part = table.slice(number * size, size)

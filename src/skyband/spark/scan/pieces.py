@@ -54,6 +54,7 @@ _TEXT = 64  # bytes of a text that a dictionary holds, about: files do not tell
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
 _CODE = 4  # bytes of a text in a dictionary, at most: those of others are more
 _BUFFER = 4 << 20
+_ENCODED = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass
@@ -167,10 +168,10 @@ class Scan:
         chosen: list[Columns] = []
         at: list[Ints] = []
         offset = waiting = 0
-        for columns, length in reader.batches(group, self.first_columns):
+        for columns, length in reader.batches(group, self.first_columns, encoded=self._only_keys):
             places = self._places(best, columns, length, now, counts, bars)
             if len(places):
-                chosen.append(_taken(columns, places))
+                chosen.append(_decoded(_taken(columns, places)))
                 at.append(places + offset)
                 waiting += len(places)
             offset += length
@@ -179,6 +180,15 @@ class Scan:
                 chosen, at, waiting = [], [], 0
         if chosen:
             yield {**_joined(chosen), **rest.rows(np.concatenate(at))}
+
+    @property
+    def _only_keys(self) -> frozenset[str]:
+        """Columns of texts that only tell keys apart, until the rows that may win are there."""
+        keys = {name for one in self.handed_on if one.is_key for name in one.node.columns}
+        computed = [name for score in self.scores for name in score.node.columns]
+        if self.where is not None:
+            computed += self.where.columns
+        return frozenset(name for name in keys.difference(computed) if self.types[name] == "string")
 
     def _made(
         self, maker: RowMaker, reader: _Groups, group: int, now: int, counts: _Counts
@@ -256,7 +266,7 @@ class Scan:
         if counts.newest is None or newest > counts.newest:
             place = _place_of(newest, times, sound)
             counts.newest = newest
-            counts.newest_row = _taken(columns, np.array([place]))
+            counts.newest_row = _decoded(_taken(columns, np.array([place])))
         return _Admitted(columns, scores, times, inside, handed_on)
 
     def _leaves_out_nan(self, scores: Sequence[Any]) -> bool:
@@ -338,6 +348,14 @@ def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
     return {name: column.take(at) for name, column in columns.items()}
 
 
+def _decoded(columns: Columns) -> Columns:
+    """Columns without dictionaries."""
+    return {
+        name: column.dictionary_decode() if column.type == _ENCODED else column
+        for name, column in columns.items()
+    }
+
+
 def _place_of(newest: int, times: Ints, sound: Bools | None) -> int:
     """The place of a row with the newest time, which is sound; mostly it is the last."""
     if times[-1] == newest and (sound is None or sound[-1]):
@@ -409,11 +427,16 @@ class _Groups:
         return pa.array(values, arrow_type(self._types[name]))
 
     def batches(
-        self, group: int, names: Sequence[str], late: bool = False
+        self,
+        group: int,
+        names: Sequence[str],
+        late: bool = False,
+        encoded: frozenset[str] = frozenset(),
     ) -> Iterator[tuple[Columns, int]]:
         """Columns of a row group, in stretches of rows, and how long each is.
 
-        ``late`` ones are read while others are being read.
+        ``late`` ones are read while others are being read. Those that are ``encoded`` may stay
+        numbers of values in a dictionary.
         """
         known = [name for name in names if name in self._spelled]
         rows, left = self.batch_rows(group, names), self.length(group)
@@ -431,7 +454,7 @@ class _Groups:
         while (batch := self._next(stored)) is not None:
             length = batch.num_rows
             columns = {
-                name: self._column(batch, name)
+                name: self._column(batch, name, name in encoded)
                 if name in self._spelled
                 else self._missing(name, length)
                 for name in names
@@ -443,10 +466,12 @@ class _Groups:
         with as_spark_fails(self._path):
             return next(stored, None)
 
-    def _column(self, batch: Any, name: str) -> Any:
+    def _column(self, batch: Any, name: str, encoded: bool = False) -> Any:
         """A column of a batch, as Spark would read it."""
         spelled = self._spelled[name]
         column = batch.column(spelled)
+        if encoded and column.type == _ENCODED:
+            return column
         if spelled in self._int96 and self._types[name] == "timestamp":
             column = column.cast(arrow_type("timestamp"))
         column = as_spark_reads(column, self._types[name], name, self._path)

@@ -149,7 +149,7 @@ class _Groups:
             self._codes = self.codes_of(self._positions)
             self._count = self._panes
             if self._keys:
-                by_key = codes(list(self._keys), len(self._positions))
+                by_key = _key_codes(self._keys, len(self._positions))
                 self._codes = by_key * self._panes + self._codes
                 self._count *= int(by_key.max()) + 1
             # one row of long ago makes more panes than there are rows: only those with rows count
@@ -185,6 +185,20 @@ def _values(score: Any) -> tuple[Any, Ints | None]:
         return read_only(score.to_numpy(zero_copy_only=False)), None
     ranked = np.flatnonzero(pc.is_valid(score).to_numpy(zero_copy_only=False))
     return read_only(score.drop_null().to_numpy()), ranked
+
+
+def _key_codes(keys: Sequence[Any], rows: int) -> Ints:
+    """Numbers that are equal only where all keys are; equal keys may have two, if files do so."""
+    numbers = [_number_of(key) if pa.types.is_dictionary(key.type) else key for key in keys]
+    if len(keys) == 1 and pa.types.is_dictionary(keys[0].type):
+        alone: Ints = numbers[0].to_numpy().astype(np.int64)
+        return alone
+    return codes(numbers, rows)
+
+
+def _number_of(key: Any) -> Any:
+    """The number of each value in its dictionary, the next one for NULL."""
+    return key.indices.fill_null(len(key.dictionary)) if key.null_count else key.indices
 
 
 def _with_ties(ranking: Ranking, values: Any, groups: Ints) -> Ints:
