@@ -30,8 +30,9 @@ from skyband.spark.scan.columns_of_files import (
 )
 from skyband.spark.scan.file_systems import located, why_not_opened
 from skyband.spark.scan.pieces import COUNTED, Scan
-from skyband.spark.scan.reduction import BestRows, Ranking, load_kernels
+from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore
+from skyband.spark.warm_up import _load_scan
 
 SECOND = 1_000_000
 BASE = 1_700_000_000 * SECOND
@@ -123,6 +124,7 @@ def peak(reader: Scan, file: Path) -> int:
     return most - before
 
 
+@pytest.mark.compiled
 def test_a_row_group_is_not_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "_STREAMED", 1 << 20)
     monkeypatch.setattr(pieces, "_BATCH", 1 << 17)
@@ -416,7 +418,8 @@ def test_rows_that_may_win_are_handed_on(query: dict[str, Any]) -> None:
 
 
 def test_one_kernel_serves_all_batches(tmp_path: Path) -> None:
-    load_kernels()
+    batch = pa.record_batch({"id": [1]})
+    assert list(_load_scan(iter([batch]))) == [batch]
     kernels = best_of_panes, best_of_groups
     before = [len(getattr(kernel, "signatures", [])) for kernel in kernels]
     chance = np.random.default_rng(1)

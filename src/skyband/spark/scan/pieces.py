@@ -540,7 +540,7 @@ def _has_width(type: pa.DataType) -> bool:
 
 
 def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
-    """A Parquet file, by the path that Spark gives; its footer is not read again."""
+    """A Parquet file, by the path that Spark gives; its footer is read unless it is known."""
     with as_spark_fails(path):
         filesystem, place = located(path)
         options: dict[str, Any] = {"filesystem": filesystem, "coerce_int96_timestamp_unit": "us"}
