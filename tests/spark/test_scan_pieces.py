@@ -85,8 +85,8 @@ def _transported(type: str) -> pa.DataType:
 
 def batches(reader: Scan, *files: Path, now: int = BASE) -> Iterator[pa.RecordBatch]:
     """What a task hands on that reads files."""
-    asked = [{"path": f"file:{file}", "low": 0, "high": 1 << 40, "now": now} for file in files]
-    return reader(iter([pa.RecordBatch.from_pylist(asked)]))
+    stretches = [{"path": f"file:{file}", "low": 0, "high": 1 << 40, "now": now} for file in files]
+    return reader(iter([pa.RecordBatch.from_pylist(stretches)]))
 
 
 def rows_of(reader: Scan, *files: Path, now: int = BASE) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -169,14 +169,14 @@ def test_a_piece_has_the_row_groups_that_begin_in_it(tmp_path: Path) -> None:
     file = tmp_path / "rows.parquet"
     wide(file, 1000, 100)
     for size in (1000, 7777, 1 << 20):
-        asked = [
+        stretches = [
             {"path": f"file:{file}", "low": low, "high": low + size, "now": BASE}
             for low in range(0, file.stat().st_size, size)
         ]
-        read = list(scan(TYPES)(iter([pa.RecordBatch.from_pylist(asked)])))
+        read = list(scan(TYPES)(iter([pa.RecordBatch.from_pylist(stretches)])))
         counts = [row[COUNTS] for batch in read for row in batch.to_pylist() if row[COUNTS]]
         assert sum(count["rows"] for count in counts) == 1000
-        assert len(counts) == len(asked)
+        assert len(counts) == len(stretches)
 
 
 @pytest.mark.parametrize(
