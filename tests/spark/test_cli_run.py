@@ -278,6 +278,7 @@ def test_explain_a_job(run: Runner, tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint").exists()
     (record,) = json.loads(run("explain", file, "--json").out)
     assert record["path"] == "pane"
+    assert record["files"].startswith("read by tasks, with Arrow: only rows that may win")
     assert (record["pane"], record["second_pane"]) == (10_000_000, 5_000_000)
     assert record["state_bytes_per_key"] == record["state_rows_per_key"] * record["bytes_per_row"]
     physical = run("explain", file, "--physical").out

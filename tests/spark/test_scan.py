@@ -178,6 +178,7 @@ def test_files_that_spark_wrote(spark: SparkSession, tmp_path: Path) -> None:
     )
     folder = tmp_path / "rows of Ä 100"
     made.repartition(3).write.option("compression", "zstd").parquet(str(folder))
+    (folder / "part-of-a-writer-that-was-killed.parquet").touch()
     source = parquet(spark, folder)
     query = {"k": 4, "by": "n", **TIME}
     assert answered(source, True, **query) == answered(source, False, **query)
@@ -211,7 +212,11 @@ def test_columns_that_some_files_lack_or_spell_otherwise(
     ],
 )
 def test_what_spark_reads(
-    spark: SparkSession, tmp_path: Path, query: dict[str, Any], reason: str
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    query: dict[str, Any],
+    reason: str,
 ) -> None:
     source = parquet(spark, write(tmp_path / "rows", rows(2, 60)))
     asked: dict[str, Any] = {"k": 3, "by": "price", **TIME, **query}
@@ -220,7 +225,9 @@ def test_what_spark_reads(
     words = reading(frame, FAMILY.resolve(frame, options), source).words
     assert words.startswith("read by Spark: ")
     assert reason in words
-    assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
+    with caplog.at_level("INFO", "skyband.scan"):
+        assert shown(top_k(source, **asked)) == shown(top_k(source.frame, **asked))
+    assert caplog.messages == [f"files are {words}"]
 
 
 def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
@@ -228,6 +235,11 @@ def test_sources_that_spark_reads(spark: SparkSession, tmp_path: Path) -> None:
     assert parquet(spark, folder).why_not is None
     rebased = parquet(spark, folder, options={"datetimeRebaseMode": "CORRECTED"})
     assert rebased.why_not == "the option datetimeRebaseMode is for Spark's own reader"
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert parquet(spark, folder).why_not == "spark.sql.caseSensitive is true"
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
     (folder / "kind=x").mkdir()
     (folder / "part-000.parquet").rename(folder / "kind=x" / "part-000.parquet")
     for file in folder.glob("part-*"):
@@ -297,9 +309,9 @@ def columns_read(
     read: list[tuple[str, ...]] = []
     batches = pieces._Groups.batches
 
-    def noted(groups: Any, group: int, names: Any) -> Any:
+    def noted(groups: Any, group: int, names: Any, **options: Any) -> Any:
         read.append(tuple(names))
-        return batches(groups, group, names)
+        return batches(groups, group, names, **options)
 
     monkeypatch.setattr(pieces._Groups, "batches", noted)
     path = f"file:{folder / 'part-000.parquet'}"

@@ -7,6 +7,7 @@ Families differ in what a pane holds and in what is kept of it; their plans say 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -27,6 +28,8 @@ from skyband.spark.state.processor import StateSpec, WindowProcessor
 if TYPE_CHECKING:
     from skyband.spark.scan.planning import Reading
 
+LOG = logging.getLogger("skyband.scan")
+
 _STORE = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -35,7 +38,10 @@ def ask(df: DataFrame | ParquetSource, family: Family, options: CommonOptions) -
     source, frame = (df, df.frame) if isinstance(df, ParquetSource) else (None, df)
     rows, options = derived(frame, options)
     plan = family.resolve(rows, options)
-    return answer(rows, plan, files=reading(rows, plan, source))
+    files = reading(rows, plan, source)
+    if files is not None:
+        LOG.info("files are %s", files.words)
+    return answer(rows, plan, files=files)
 
 
 def answer(

@@ -112,7 +112,8 @@ def _explain_job(file: str, as_json: bool, physical: bool) -> None:
         for note in checked.notes:
             print(f"skyband: note: {note}", file=sys.stderr)
         if as_json:
-            print_metrics({"query": query, **checked.plan.explain_metrics()})
+            files = {} if checked.files is None else {"files": checked.files}
+            print_metrics({"query": query, **files, **checked.plan.explain_metrics()})
         else:
             source = ("source", job.masked(f"{job.source.format}: {checked.columns}"))
             print_lines([("query", query), source, *job_lines(job, checked.plan, checked.files)])

@@ -43,6 +43,7 @@ from skyband.spark.plan import PARTITIONS, Plan
 from skyband.spark.sessions import FAILURES, SETTINGS, connected, log_file, session
 from skyband.spark.sinks.patience import LOG, STOPPING, first_line
 from skyband.spark.sinks.ranked_batch import BatchWriter
+from skyband.spark.warm_up import start_scanning_workers
 from skyband.spark.watching import BOARD, SERVED, board_columns, observed
 
 _POLL = 0.2  # seconds
@@ -235,6 +236,8 @@ class Run:
         """Check the job against its columns, and its checkpoint against the job."""
         with self._reworded():
             brokers.check(self.job)
+            if sources.may_be_scanned(self.job):
+                start_scanning_workers(self.spark)
             rows = sources.rows(self.spark, self.job, self._records if self.job.batch else None)
             if self.job.batch:
                 self._answer(rows)

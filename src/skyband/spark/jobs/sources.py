@@ -203,10 +203,16 @@ def rows(spark: SparkSession, job: Job, counts: Observation | None = None) -> Da
 
 def parquet_source(job: Job, rows: DataFrame) -> ParquetSource | None:
     """The Parquet files that the rows of a job are read from, if tasks may read them."""
-    source = job.source
-    if source.format.lower() != "parquet" or source.has_records or not source.scan:
+    if not may_be_scanned(job):
         return None
+    source = job.source
     return ParquetSource(rows, job.place(source.path or ""), option_texts(source.options))
+
+
+def may_be_scanned(job: Job) -> bool:
+    """Whether tasks may read the files of a job by themselves, if they can."""
+    source = job.source
+    return source.format.lower() == "parquet" and not source.has_records and source.scan
 
 
 def bad_records(spark: SparkSession, job: Job) -> DataFrame:

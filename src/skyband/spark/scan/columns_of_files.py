@@ -6,6 +6,7 @@ may know more ways.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,40 +76,77 @@ def as_spark_reads(column: Any, type: str, name: str, path: str) -> Any:
         column = column.combine_chunks()
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if column.type != wanted:
-        if not _widens(column.type, wanted):
-            raise DataError(
-                f"{path} holds {name} as {column.type}",
-                f"{type}, as in the schema of the query",
-                "let Spark read the files: scan: false in a job, or a DataFrame of spark.read",
-            )
-        column = column.cast(wanted)
-    return column
+    if isinstance(column, pa.ExtensionArray):  # JSON, a UUID: Spark reads what is stored
+        column = column.storage
+    if column.type == wanted:
+        return column
+    widened = _widened(column, wanted)
+    if widened is None:
+        raise DataError(
+            f"{path} holds {name} as {column.type}",
+            f"{type}, as in the schema of the query",
+            "let Spark read the files: source.scan: false in a job, or a DataFrame of spark.read",
+        )
+    return widened
+
+
+def _widened(column: Any, wanted: Any) -> Any:
+    """A column in a type that loses nothing of it, as far as Spark's reader knows it; else None."""
+    have = column.type
+    if pa.types.is_null(have):
+        return pa.nulls(len(column), wanted)
+    if pa.types.is_timestamp(have) and pa.types.is_timestamp(wanted):
+        # the number counts: Spark heeds no zone where the schema says otherwise
+        same_zone = column.view(pa.timestamp(have.unit, wanted.tz))
+        return same_zone.cast(wanted) if have.unit in ("s", "ms", "us") else None
+    if wanted in (pa.string(), pa.binary()):
+        plain = next((kind for is_kind, kind in _TEXTS if is_kind(have)), None)
+        # a text need not be sound to Spark, so it is not looked at
+        return None if plain is None else column.cast(plain).view(wanted)
+    return column.cast(wanted) if _widens(have, wanted) else None
+
+
+_TEXTS = (
+    (pa.types.is_string, pa.string()),
+    (pa.types.is_large_string, pa.string()),
+    (pa.types.is_string_view, pa.string()),
+    (pa.types.is_binary, pa.binary()),
+    (pa.types.is_large_binary, pa.binary()),
+    (pa.types.is_binary_view, pa.binary()),
+    (pa.types.is_fixed_size_binary, pa.binary()),
+)
+"""Texts as files have them, and the type that holds the same bytes."""
+
+_DIGITS = 10
+"""Of a whole number of 32 bits."""
 
 
 def _widens(have: Any, wanted: Any) -> bool:
-    """Whether a type loses nothing in another."""
+    """Whether all numbers of a type are numbers of another, and Spark reads them as such."""
+    small = pa.types.is_signed_integer(have) and have.bit_width <= 32
     if pa.types.is_integer(have) and pa.types.is_integer(wanted):
         signed = pa.types.is_signed_integer(have)
         return bool(have.bit_width + (0 if signed else 1) <= wanted.bit_width)
-    if pa.types.is_floating(have) and pa.types.is_floating(wanted):
-        return bool(have.bit_width <= wanted.bit_width)
-    if pa.types.is_timestamp(have) and pa.types.is_timestamp(wanted):
-        return have.unit in ("s", "ms", "us") and (have.tz is None) == (wanted.tz is None)
-    if pa.types.is_decimal(have) and pa.types.is_decimal(wanted):
-        return bool(have.scale == wanted.scale and have.precision <= wanted.precision)
-    texts = (pa.types.is_large_string, pa.types.is_large_binary)
-    return any(is_large(have) for is_large in texts) and have == _large(wanted)
+    if pa.types.is_floating(wanted):
+        floats = have == pa.float32() or (small and wanted == pa.float64())
+        return bool(floats and wanted.bit_width >= 32)
+    if not pa.types.is_decimal(wanted):
+        return False
+    digits = wanted.precision - wanted.scale
+    if pa.types.is_decimal(have):
+        return bool(have.scale <= wanted.scale and have.precision - have.scale <= digits)
+    return bool((small and digits >= _DIGITS) or (have == pa.uint64() and digits >= 2 * _DIGITS))
 
 
-def _large(type: Any) -> Any:
-    return {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}.get(type)
+def has_other_calendar(metadata: Mapping[bytes, bytes], has_int96: bool = False) -> bool:
+    """Whether a file was written with the old calendar, by what Spark notes in its metadata.
 
-
-def has_other_calendar(metadata: Mapping[bytes, bytes]) -> bool:
-    """Whether a file was written with the old calendar, by what Spark notes in its metadata."""
-    version = metadata.get(b"org.apache.spark.version", b"3").decode()
-    return version.startswith(("1.", "2.")) or any(b"legacy" in key for key in metadata)
+    Moments in the layout INT96 had it for longer than all else: before 3.1.
+    """
+    version = metadata.get(b"org.apache.spark.version", b"4.0").decode()
+    numbers = tuple(int(number) for number in re.findall(r"\d+", version)[:2])
+    since = (3, 1) if has_int96 else (3, 0)
+    return numbers < since or any(b"legacy" in key for key in metadata)
 
 
 def refuse_old(column: Any, name: str, path: str) -> None:
@@ -121,7 +159,7 @@ def refuse_old(column: Any, name: str, path: str) -> None:
         raise DataError(
             f"{path} holds {name} from before 1900",
             "moments that all calendars agree on",
-            "let Spark read the files: scan: false in a job, or a DataFrame of spark.read",
+            "let Spark read the files: source.scan: false in a job, or a DataFrame of spark.read",
         )
 
 

@@ -10,6 +10,7 @@ this module.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,18 +30,31 @@ from skyband.spark.scan.columns_of_files import (
     names_in_file,
     refuse_old,
 )
+from skyband.spark.scan.file_systems import located
 from skyband.spark.scan.reduction import Bars, BestRows
 from skyband.spark.scan.row_maker import Columns, RowMaker, ScannedRows
 from skyband.spark.scan.statistics import ColumnRange, column_range, whole_column
-from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore, as_column, without_nan
+from skyband.spark.scan.values import (
+    ScanAxis,
+    ScanColumn,
+    ScanScore,
+    as_column,
+    nan_count,
+    read_only,
+    without_nan,
+)
 from skyband.spark.scores import EXACT_INTS
 
 COUNTED = ("rows", "no_time", "future", "null_score", "nan_score")
 """What is counted of the rows of a piece."""
 
-_ROWS = 1 << 20  # rows that are held at a time
+_ROWS = 1 << 20  # rows of a batch at most
+_BATCH = 64 << 20  # bytes of a batch, about
+_TEXT = 64  # bytes of a text that a dictionary holds, about: files do not tell
 _STREAMED = 64 << 20  # bytes of a row group from which on its columns are not held whole
+_CODE = 4  # bytes of a text in a dictionary, at most: those of others are more
 _BUFFER = 4 << 20
+_ENCODED = pa.dictionary(pa.int32(), pa.string())
 
 
 @dataclass
@@ -100,12 +114,10 @@ class Scan:
         self, path: str, low: int, high: int, now: int, bars: Bars
     ) -> Iterator[pa.RecordBatch]:
         counts = _Counts()
-        with opened(path) as file:
-            reader = _Groups(file, path, self.types)
+        with opened(path) as file, closing(_Groups(file, path, self.types)) as reader:
             for group in reader.between(low, high):
                 if isinstance(self.reduction, BestRows):
-                    rows = self._best(self.reduction, reader, group, now, counts, bars)
-                    if rows is not None:
+                    for rows in self._best(self.reduction, reader, group, now, counts, bars):
                         yield self._laid_out(rows, None)
                 else:
                     yield from self._made(self.reduction, reader, group, now, counts)
@@ -143,24 +155,40 @@ class Scan:
 
     def _best(
         self, best: BestRows, reader: _Groups, group: int, now: int, counts: _Counts, bars: Bars
-    ) -> Any:
-        """The columns of the rows of a row group that may win; None if there are none."""
+    ) -> Iterator[Columns]:
+        """The columns of the rows of a row group that may win.
+
+        They are handed on as soon as they would fill a batch: where most rows may win, nobody
+        holds all of them.
+        """
         if self._is_out(best, reader, group, now, counts, bars):
-            return None
-        chosen: list[Any] = []
+            return
+        rest = reader.late(group, [name for name in self.types if name not in self.first_columns])
+        most = reader.batch_rows(group, list(self.types))
+        chosen: list[Columns] = []
         at: list[Ints] = []
-        offset = 0
-        for columns, length in reader.batches(group, self.first_columns):
+        offset = waiting = 0
+        for columns, length in reader.batches(group, self.first_columns, encoded=self._only_keys):
             places = self._places(best, columns, length, now, counts, bars)
             if len(places):
-                chosen.append(_taken(columns, places))
+                chosen.append(_decoded(_taken(columns, places)))
                 at.append(places + offset)
+                waiting += len(places)
             offset += length
-        if not chosen:
-            return None
-        rows = {name: pa.concat_arrays([part[name] for part in chosen]) for name in chosen[0]}
-        rest = [name for name in self.types if name not in self.first_columns]
-        return {**rows, **reader.rows(group, rest, np.concatenate(at))}
+            if waiting >= most:
+                yield {**_joined(chosen), **rest.rows(np.concatenate(at))}
+                chosen, at, waiting = [], [], 0
+        if chosen:
+            yield {**_joined(chosen), **rest.rows(np.concatenate(at))}
+
+    @property
+    def _only_keys(self) -> frozenset[str]:
+        """Columns of texts that only tell keys apart, until the rows that may win are there."""
+        keys = {name for one in self.handed_on if one.is_key for name in one.node.columns}
+        computed = [name for score in self.scores for name in score.node.columns]
+        if self.where is not None:
+            computed += self.where.columns
+        return frozenset(name for name in keys.difference(computed) if self.types[name] == "string")
 
     def _made(
         self, maker: RowMaker, reader: _Groups, group: int, now: int, counts: _Counts
@@ -206,7 +234,11 @@ class Scan:
             columns, length = _taken(columns, inside), len(inside)
         if not length:
             return None
-        scores = [as_column(score.evaluate(columns), length) for score in self.scores]
+        is_made = isinstance(self.reduction, RowMaker)
+        scores = [
+            as_column(score.evaluate(columns, only_compared=not is_made), length)
+            for score in self.scores
+        ]
         positions, handed_on, checked = self.axis.positions(columns), Columns(), scores
         if isinstance(self.reduction, RowMaker):
             for column in self.handed_on:
@@ -214,30 +246,44 @@ class Scan:
             scores = self.reduction.checked(scores, handed_on, counts.extra)
             checked = scores[:1]
         sound = self._count(checked, positions, length, now, counts)
-        if sound is not None:
-            columns, at = _taken(columns, sound), pa.array(sound)
-            handed_on = _taken(handed_on, sound)
-            scores, positions = [score.take(at) for score in scores], positions.take(at)
-            inside = sound if inside is None else inside[sound]
-        if not len(positions):
+        if sound is not None and not sound.any():
             return None
-        times = positions.to_numpy()
-        newest = int(times.argmax())
-        if counts.newest is None or int(times[newest]) > counts.newest:
-            counts.newest = int(times[newest])
-            counts.newest_row = _taken(columns, np.array([newest]))
+        times = read_only(
+            (positions.fill_null(0) if positions.null_count else positions).to_numpy()
+        )
+        if sound is not None and self._leaves_out_nan(scores):
+            # much cheaper than to take the others, of all columns: NaN is never ranked
+            times = read_only(np.where(sound, times, times[sound.argmax()]))
+            scores = [pc.if_else(pa.array(sound), score, np.nan) for score in scores]
+        elif sound is not None:
+            places = np.flatnonzero(sound)
+            columns, at = _taken(columns, places), pa.array(places)
+            handed_on = _taken(handed_on, places)
+            scores, times = [score.take(at) for score in scores], read_only(times[places])
+            inside = places if inside is None else inside[places]
+            sound = None
+        newest = int(times.max())
+        if counts.newest is None or newest > counts.newest:
+            place = _place_of(newest, times, sound)
+            counts.newest = newest
+            counts.newest_row = _decoded(_taken(columns, np.array([place])))
         return _Admitted(columns, scores, times, inside, handed_on)
+
+    def _leaves_out_nan(self, scores: Sequence[Any]) -> bool:
+        """Whether rows are left out by NaN as their score."""
+        if not isinstance(self.reduction, BestRows) or self.reduction.newest:
+            return False
+        return all(pa.types.is_floating(score.type) for score in scores)
 
     def _count(
         self, scores: Sequence[Any], positions: Any, length: int, now: int, counts: _Counts
-    ) -> Ints | None:
-        """Count what cannot be ranked; the rows that have a sound position, None if all have."""
+    ) -> Bools | None:
+        """Count what cannot be ranked; which rows have a sound position, None if all have."""
         counts.rows += length
         for score in scores:
             counts.null_score += score.null_count
             if pa.types.is_floating(score.type):
-                values = score.to_numpy(zero_copy_only=False)
-                counts.nan_score += int(np.isnan(values).sum()) - score.null_count
+                counts.nan_score += nan_count(score)
         counts.no_time += positions.null_count
         furthest = self.axis.furthest(now)
         ahead = 0
@@ -251,7 +297,7 @@ class Scan:
         sound = pc.is_valid(positions)
         if ahead:
             sound = pc.and_kleene(sound, pc.less_equal(positions, furthest))
-        return np.flatnonzero(_truths(sound))
+        return _truths(sound)
 
     def _laid_out(self, rows: Any, counts: _Counts | None) -> pa.RecordBatch:
         """Rows as the pipeline projects them; of a piece's last row only the newest position.
@@ -302,6 +348,28 @@ def _taken(columns: dict[str, Any], places: Ints) -> dict[str, Any]:
     return {name: column.take(at) for name, column in columns.items()}
 
 
+def _decoded(columns: Columns) -> Columns:
+    """Columns without dictionaries."""
+    return {
+        name: column.dictionary_decode() if column.type == _ENCODED else column
+        for name, column in columns.items()
+    }
+
+
+def _place_of(newest: int, times: Ints, sound: Bools | None) -> int:
+    """The place of a row with the newest time, which is sound; mostly it is the last."""
+    if times[-1] == newest and (sound is None or sound[-1]):
+        return len(times) - 1
+    return int(((times == newest) if sound is None else (times == newest) & sound).argmax())
+
+
+def _joined(parts: Sequence[Columns]) -> Columns:
+    """Columns of several stretches of rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: pa.concat_arrays([part[name] for part in parts]) for name in parts[0]}
+
+
 def _truths(condition: Any) -> Bools:
     """Where a condition is true; NULL is not."""
     truths: Bools = condition.fill_null(False).to_numpy(zero_copy_only=False)
@@ -313,24 +381,34 @@ class _Groups:
 
     def __init__(self, file: pq.ParquetFile, path: str, types: dict[str, str]) -> None:
         self._file, self._path, self._types = file, path, types
+        self._late_file: pq.ParquetFile | None = None
         self._spelled = names_in_file(file.schema_arrow, list(types), path)
         self._int96 = moments_without_zone(file)
-        self._shifted = has_other_calendar(file.metadata.metadata or {})
+        self._shifted = has_other_calendar(file.metadata.metadata or {}, bool(self._int96))
+        self._places = {file.schema.column(i).path: i for i in range(len(file.schema))}
+
+    def close(self) -> None:
+        """Close what was opened beside the file."""
+        if self._late_file is not None:
+            self._late_file.close()
+
+    @property
+    def _file_for_late(self) -> pq.ParquetFile:
+        """The file once more: those who read one at a time have batches of one length."""
+        if self._late_file is None:
+            self._late_file = opened(self._path, self._file.metadata)
+        return self._late_file
 
     def between(self, low: int, high: int) -> list[int]:
-        """The row groups whose middle lies between two bytes: each is in one piece of its file."""
+        """The row groups that begin between two bytes: each is in one piece of its file."""
         metadata = self._file.metadata
         inside = []
         for group in range(metadata.num_row_groups):
             part = metadata.row_group(group)
-            columns = [part.column(i) for i in range(part.num_columns)]
-            starts = [
-                column.dictionary_page_offset or column.data_page_offset for column in columns
-            ]
-            size = sum(column.total_compressed_size for column in columns)
-            middle = min(starts, default=0) + size // 2
-            if low <= middle < high and part.num_rows:
-                inside.append(group)
+            if part.num_rows and part.num_columns:
+                column = part.column(0)  # to look at all of them takes long in wide files
+                if low <= (column.dictionary_page_offset or column.data_page_offset) < high:
+                    inside.append(group)
         return inside
 
     def length(self, group: int) -> int:
@@ -348,33 +426,52 @@ class _Groups:
         """Values of statistics as a column."""
         return pa.array(values, arrow_type(self._types[name]))
 
-    def batches(self, group: int, names: Sequence[str]) -> Iterator[tuple[dict[str, Any], int]]:
-        """Columns of a row group, in stretches of rows, and how long each is."""
+    def batches(
+        self,
+        group: int,
+        names: Sequence[str],
+        late: bool = False,
+        encoded: frozenset[str] = frozenset(),
+    ) -> Iterator[tuple[Columns, int]]:
+        """Columns of a row group, in stretches of rows, and how long each is.
+
+        ``late`` ones are read while others are being read. Those that are ``encoded`` may stay
+        numbers of values in a dictionary.
+        """
         known = [name for name in names if name in self._spelled]
-        left = self.length(group)
+        rows, left = self.batch_rows(group, names), self.length(group)
         if not known:
             while left:
-                length = min(left, _ROWS)
+                length = min(left, rows)
                 yield {name: self._missing(name, length) for name in names}, length
                 left -= length
             return
         spelled = list(dict.fromkeys(self._spelled[name] for name in known))
-        for batch in self._file.iter_batches(
-            batch_size=_ROWS, row_groups=[group], columns=spelled, use_threads=False
-        ):
+        file = self._file_for_late if late else self._file
+        stored = file.iter_batches(
+            batch_size=rows, row_groups=[group], columns=spelled, use_threads=False
+        )
+        while (batch := self._next(stored)) is not None:
             length = batch.num_rows
             columns = {
-                name: self._column(batch, name)
+                name: self._column(batch, name, name in encoded)
                 if name in self._spelled
                 else self._missing(name, length)
                 for name in names
             }
             yield columns, length
 
-    def _column(self, batch: Any, name: str) -> Any:
+    def _next(self, stored: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
+        """The next batch as it is stored; None if there is none."""
+        with as_spark_fails(self._path):
+            return next(stored, None)
+
+    def _column(self, batch: Any, name: str, encoded: bool = False) -> Any:
         """A column of a batch, as Spark would read it."""
         spelled = self._spelled[name]
         column = batch.column(spelled)
+        if encoded and column.type == _ENCODED:
+            return column
         if spelled in self._int96 and self._types[name] == "timestamp":
             column = column.cast(arrow_type("timestamp"))
         column = as_spark_reads(column, self._types[name], name, self._path)
@@ -382,43 +479,114 @@ class _Groups:
             refuse_old(column, name, self._path)
         return column
 
-    def rows(self, group: int, names: Sequence[str], places: Ints) -> dict[str, Any]:
-        """Columns of some rows of a row group, by their ascending places in it."""
-        if not names:
-            return {}
-        parts: list[dict[str, Any]] = []
-        offset = 0
-        for columns, length in self.batches(group, names):
-            low, high = np.searchsorted(places, [offset, offset + length])
-            if low < high:
-                parts.append(_taken(columns, places[low:high] - offset))
-            offset += length
-        return {name: pa.concat_arrays([part[name] for part in parts]) for name in names}
+    def late(self, group: int, names: Sequence[str]) -> _LateColumns:
+        """Columns of a row group that are read only if there are rows which may win."""
+        return _LateColumns(self, group, names)
+
+    def batch_rows(self, group: int, names: Sequence[str]) -> int:
+        """How many rows of a row group a batch of columns has, so that it does not grow large."""
+        part = self._file.metadata.row_group(group)
+        width = 1.0  # of a row, in bytes
+        for name in names:
+            type = arrow_type(self._types[name])
+            at = self._places.get(self._spelled.get(name, ""))
+            fixed = type.bit_width / 8 if _has_width(type) else 0.0
+            if at is None:
+                width += fixed
+                continue
+            column = part.column(at)
+            stored = column.total_uncompressed_size / max(part.num_rows, 1)
+            if not fixed and column.has_dictionary_page:
+                fixed = _TEXT
+            width += max(stored, fixed)
+        return max(1, min(_ROWS, int(_BATCH / width)))
 
     def _missing(self, name: str, length: int) -> Any:
         """A column that the file does not have."""
         return pa.nulls(length, arrow_type(self._types[name]))
 
 
-def opened(path: str) -> pq.ParquetFile:
-    """A Parquet file, by the path that Spark gives."""
-    local = path[len("file:") :] if path.startswith("file:") else None
-    try:
-        if local is not None:
-            source: Any = "/" + local.lstrip("/")
-            filesystem = None
-        else:
-            from pyarrow.fs import FileSystem
+class _LateColumns:
+    """Columns of a row group, read as far as the rows that are asked of them."""
 
-            filesystem, source = FileSystem.from_uri(path)
+    def __init__(self, groups: _Groups, group: int, names: Sequence[str]) -> None:
+        self._groups, self._group, self._names = groups, group, names
+        self._batches: Iterator[tuple[Columns, int]] | None = None
+        self._columns: Columns = {}
+        self._offset = self._length = 0  # of the batch that was read last
+
+    def rows(self, places: Ints) -> Columns:
+        """The rows at some places, ascending; all lie beyond those of calls before."""
+        if not self._names:
+            return {}
+        if self._batches is None:
+            self._batches = self._groups.batches(self._group, self._names, late=True)
+        parts: list[Columns] = []
+        while True:
+            here = int(np.searchsorted(places, self._offset + self._length))
+            if here:
+                parts.append(_taken(self._columns, places[:here] - self._offset))
+                places = places[here:]
+            if not len(places):
+                return _joined(parts)
+            self._columns = {}  # not held while the next ones are read
+            self._offset += self._length
+            self._columns, self._length = next(self._batches)
+
+
+def _has_width(type: pa.DataType) -> bool:
+    """Whether all values of a type take the same room."""
+    return not (pa.types.is_string(type) or pa.types.is_binary(type))
+
+
+def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile:
+    """A Parquet file, by the path that Spark gives; its footer is read unless it is known."""
+    with as_spark_fails(path):
+        filesystem, place = located(path)
         options: dict[str, Any] = {"filesystem": filesystem, "coerce_int96_timestamp_unit": "us"}
-        file = pq.ParquetFile(source, **options)
-        sizes = [file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups)]
-        if max(sizes, default=0) > _STREAMED:
+        # mapped, a local file is not copied; a large one is not, for workers must stay small
+        is_local = filesystem is None
+        file = pq.ParquetFile(place, metadata=metadata, memory_map=is_local, **options)
+        metadata = file.metadata
+        sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        is_large = max(sizes, default=0) > _STREAMED
+        texts = _repeated_texts(metadata)
+        if is_large or texts:
             file.close()
-            file = pq.ParquetFile(source, buffer_size=_BUFFER, **options)
+            if is_large:
+                # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
+                options |= {"pre_buffer": False, "buffer_size": _BUFFER}
+            else:
+                options |= {"memory_map": is_local}
+            file = pq.ParquetFile(place, metadata=metadata, read_dictionary=texts, **options)
         return file
+
+
+def _repeated_texts(metadata: pq.FileMetaData) -> list[str]:
+    """The columns of texts that repeat, by the first row group: their dictionaries are read faster.
+
+    What does not repeat would be hashed for nothing.
+    """
+    if not metadata.num_row_groups:
+        return []
+    part = metadata.row_group(0)
+    columns = [part.column(i) for i in range(part.num_columns)]
+    return [
+        column.path_in_schema
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY"
+        and "." not in column.path_in_schema  # of a list or a struct
+        and column.has_dictionary_page
+        and column.total_uncompressed_size < _CODE * part.num_rows
+    ]
+
+
+@contextmanager
+def as_spark_fails(path: str) -> Iterator[None]:
+    """Raise what is wrong with a file under Spark's name: jobs know what to say of it."""
+    try:
+        yield
     except FileNotFoundError:
         raise OSError(f"[FILE_NOT_EXIST] {path}") from None
-    except (pa.ArrowInvalid, OSError) as error:  # under Spark's name: jobs know what to say of it
+    except (pa.ArrowException, OSError) as error:
         raise OSError(f"[FAILED_READ_FILE] {path} cannot be read: {error}") from None

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from skyband.order import Ints, as_good_as_kth
 from skyband.query import RankBy
+from skyband.spark.scan.values import read_only
 from skyband.spark.state.arrow_order import codes
 
 if TYPE_CHECKING:
@@ -83,6 +85,15 @@ class BestRows:
         )
 
 
+def load_kernels() -> None:
+    """Load the kernels, or compile them, before a batch waits for them: for doubles, and exact."""
+    rows = BestRows((Ranking(1),), 0, 1, 0, 1)
+    at = read_only(np.zeros(4, np.int64))
+    for scores in (pa.array([1.0] * 4), pa.array([1] * 4)):
+        for keys in ([], [pa.array([1] * 4)]):
+            rows.places([scores], at, keys, {})
+
+
 class _Groups:
     """The rows of a batch by pane and key."""
 
@@ -100,11 +111,11 @@ class _Groups:
         """Places of what may win among the rows ``ranked``, or all; ``values`` are their scores."""
         from skyband.kernels.group_best import best_of, best_of_groups, places, room_for
 
-        positions = self._positions if ranked is None else self._positions[ranked]
+        positions = self._positions if ranked is None else read_only(self._positions[ranked])
         room = _ROOMY * len(values) // room_for(ranking.k)
         if ranking.rank_by == "row_number" and not self._keys and self._panes <= max(room, 64):
             return self._best_of_panes(number, ranking.k, values, positions, bars)
-        groups = self.codes if ranked is None else self.codes[ranked]
+        groups = self.codes if ranked is None else read_only(self.codes[ranked])
         if ranking.rank_by == "row_number" and self._count <= room:
             best = best_of(self._count, ranking.k, values)
             if best_of_groups(values, positions, groups, self._rows.sign, ranking.k, best) < 0:
@@ -136,15 +147,16 @@ class _Groups:
         """A number for each row, equal where pane and key are."""
         if self._codes is None:
             self._codes = self.codes_of(self._positions)
+            self._count = self._panes
             if self._keys:
-                by_key = codes(list(self._keys), len(self._positions))
+                by_key = _key_codes(self._keys, len(self._positions))
                 self._codes = by_key * self._panes + self._codes
-                self._count = (int(by_key.max()) + 1) * self._panes
-                if self._count > 4 * len(self._codes) + 1024:
-                    self._codes = np.unique(self._codes, return_inverse=True)[1]
-                    self._count = int(self._codes.max()) + 1
-            else:
-                self._count = self._panes
+                self._count *= int(by_key.max()) + 1
+            # one row of long ago makes more panes than there are rows: only those with rows count
+            if self._count > 4 * len(self._codes) + 1024:
+                self._codes = np.unique(self._codes, return_inverse=True)[1]
+                self._count = int(self._codes.max()) + 1
+            read_only(self._codes)
         return self._codes
 
     def codes_of(self, positions: Ints) -> Ints:
@@ -165,11 +177,28 @@ class _Groups:
 
 
 def _values(score: Any) -> tuple[Any, Ints | None]:
-    """Scores as NumPy has them, and the places of those that are not NULL, None if all are."""
-    if not score.null_count:
-        return score.to_numpy(), None
+    """Scores as NumPy has them, and the places of those that are not NULL, None if all are.
+
+    NULL is NaN, where there is one, and never ranked.
+    """
+    if not score.null_count or pa.types.is_floating(score.type):
+        return read_only(score.to_numpy(zero_copy_only=False)), None
     ranked = np.flatnonzero(pc.is_valid(score).to_numpy(zero_copy_only=False))
-    return score.drop_null().to_numpy(), ranked
+    return read_only(score.drop_null().to_numpy()), ranked
+
+
+def _key_codes(keys: Sequence[Any], rows: int) -> Ints:
+    """Numbers that are equal only where all keys are; equal keys may have two, if files do so."""
+    numbers = [_number_of(key) if pa.types.is_dictionary(key.type) else key for key in keys]
+    if len(keys) == 1 and pa.types.is_dictionary(keys[0].type):
+        alone: Ints = numbers[0].to_numpy().astype(np.int64)
+        return alone
+    return codes(numbers, rows)
+
+
+def _number_of(key: Any) -> Any:
+    """The number of each value in its dictionary, the next one for NULL."""
+    return key.indices.fill_null(len(key.dictionary)) if key.null_count else key.indices
 
 
 def _with_ties(ranking: Ranking, values: Any, groups: Ints) -> Ints:

@@ -11,6 +11,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
+from pyspark.sql.utils import is_remote
 
 from skyband.errors import QueryError
 
@@ -33,10 +34,9 @@ _SHARED_OPTIONS = (
     "sourcearchivedir",
 )
 """Options of Spark's sources of files, whatever files hold."""
-_SCHEMES = ("file", "gs", "hdfs", "s3")
-"""File systems that both Spark and Arrow know by these names."""
 _CONFIGURED = {
     "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.int96TimestampConversion": "false",
@@ -44,7 +44,7 @@ _CONFIGURED = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 """How Spark must be configured to read as tasks do."""
-_PER_PARTITION = 2  # tasks that read, for each shuffle partition
+_PER_CORE = 2  # tasks that read, for each core or shuffle partition, whatever there are more of
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,8 @@ class ParquetSource:
     @property
     def why_not(self) -> str | None:
         """Why tasks cannot read the files, in words; None if they can."""
-        scheme = self.path.partition(":")[0] if ":" in self.path.partition("/")[0] else "file"
-        if scheme not in _SCHEMES:
-            return f"Arrow does not open {scheme}: files"
+        from skyband.spark.scan.file_systems import why_not_opened  # imports PyArrow
+
         for name in self.options:
             if name.lower() not in _SHARED_OPTIONS and name.lower() != "mergeschema":
                 return f"the option {name} is for Spark's own reader"
@@ -75,17 +74,18 @@ class ParquetSource:
         extra = set(self._files.columns) - {"path", "modificationTime", "length", "content"}
         if extra:
             return f"folders hold the column {min(extra)}"
-        return None
+        return why_not_opened(self.path, _default_file_system(self.frame.sparkSession))
 
     def pieces(self, partitions: int) -> DataFrame:
         """Pieces of all files, spread over tasks: path, first and last byte, and the clock."""
-        last = F.greatest(F.col("length") - 1, F.lit(0))
+        last = F.col("length") - 1
         low = F.explode(F.sequence(F.lit(0).cast("bigint"), last, F.lit(PIECE).cast("bigint")))
-        pieces = self._files.select("path", low.alias("low"))
+        # Spark skips files without a byte, too: writers that are killed leave such
+        pieces = self._files.filter("length > 0").select("path", low.alias("low"))
         clock = F.unix_micros(F.current_timestamp())
         return pieces.select(
             "path", "low", (F.col("low") + PIECE).alias("high"), clock.alias("now")
-        ).repartition(_PER_PARTITION * partitions)
+        ).repartition(_PER_CORE * max(partitions, _cores(self.frame.sparkSession)))
 
     @cached_property
     def _files(self) -> DataFrame:
@@ -97,6 +97,19 @@ class ParquetSource:
             reader.format("binaryFile").schema(_FILES).options(**shared).load(self.path)
         )
         return files
+
+
+def _default_file_system(spark: SparkSession) -> str:
+    """The file system of paths without a scheme; Spark Connect tells what was set in Spark."""
+    if is_remote():
+        return spark.conf.get("spark.hadoop.fs.defaultFS", None) or "file:///"
+    context: Any = spark.sparkContext
+    return str(context._jsc.hadoopConfiguration().get("fs.defaultFS"))
+
+
+def _cores(spark: SparkSession) -> int:
+    """How many tasks run at a time; 1 over Spark Connect, which does not tell."""
+    return 1 if is_remote() else spark.sparkContext.defaultParallelism
 
 
 def parquet(
@@ -112,7 +125,7 @@ def parquet(
     Spark discovers the files, exactly once in a stream; tasks read them with Arrow and hand on only
     what may win, or what rows come to, which is several times as fast. The answers are those that a
     DataFrame of the files would get; where a query asks for what tasks cannot evaluate exactly,
-    Spark reads the files as ever. ``skyband explain`` and the plan say which.
+    Spark reads the files as ever. ``skyband explain`` says which, as the log ``skyband.scan`` does.
 
     ``schema`` is that of the files; a ``stream`` without one takes that of the files that are there
     now. ``options`` are those of ``spark.read`` and ``spark.readStream``.

@@ -37,14 +37,17 @@ class ScanScore:
     option: str = "by"
     needs: tuple[Node, ...] = ()
 
-    def evaluate(self, columns: dict[str, Any]) -> Any:
-        """The number of each row, as Spark hands it on: -0.0 is 0.0."""
+    def evaluate(self, columns: dict[str, Any], only_compared: bool = False) -> Any:
+        """The number of each row, as Spark hands it on: -0.0 is 0.0.
+
+        Where numbers are ``only_compared``, which are equal then, -0.0 stays.
+        """
         if not self.needs or not (self.node.fails or self.node.type == "bigint"):
-            return self._evaluate(columns)
+            return self._evaluate(columns, only_compared)
         valid = reduce(pc.and_, (pc.is_valid(need.evaluate(columns)) for need in self.needs))
         return evaluated_where(valid, self._evaluate, columns, self.node.columns)
 
-    def _evaluate(self, columns: Columns) -> Any:
+    def _evaluate(self, columns: Columns, only_compared: bool = False) -> Any:
         value = self.node.evaluate(columns)
         if self.scale is not None:
             units = unscaled(value)
@@ -55,7 +58,8 @@ class ScanScore:
             return value
         if self.node.type == "bigint":
             self._refuse_rounding(value)
-        return pc.add(pc.cast(value, pa.float64(), safe=False), 0.0)
+        number = pc.cast(value, pa.float64(), safe=False)
+        return number if only_compared else pc.add(number, 0.0)
 
     def _refuse_rounding(self, value: Any) -> None:
         beyond = pc.or_(pc.less(value, -EXACT_INTS), pc.greater(value, EXACT_INTS))
@@ -129,3 +133,22 @@ def without_nan(number: Any) -> Any:
     if not pa.types.is_floating(number.type):
         return number
     return pc.if_else(pc.is_nan(number), pa.scalar(None, number.type), number)
+
+
+def nan_count(number: Any) -> int:
+    """How many of some numbers are NaN."""
+    if not len(number) - number.null_count:
+        return 0
+    values = number.to_numpy(zero_copy_only=False)
+    if not number.null_count and not np.isnan(values.min()):  # one pass, without an array
+        return 0
+    return int(np.isnan(values).sum()) - int(number.null_count)
+
+
+def read_only(array: Any) -> Any:
+    """An array that cannot be written to, as those that Arrow lends.
+
+    Kernels are compiled, and loaded, apart for arrays that can: the first NULL would do so.
+    """
+    array.setflags(write=False)
+    return array
