@@ -79,11 +79,19 @@ def watched(server: FakeServer) -> Iterator[Watched]:
 
 @pytest.fixture
 def visit(browser: Browser, server: FakeServer, watched: Watched) -> Iterator[Callable[..., Page]]:
-    """Open the page: ``at`` is its hash, ``first`` a script that runs before those of the page."""
+    """Open the page: ``at`` is its hash, ``first`` a script that runs before those of the page.
+
+    With ``own_time`` its clock can be put forward, timers that it has from the beginning included.
+    """
     contexts = []
 
     def open_page(
-        at: str = "", *, ready: str = "#rows tr", first: str = "", **settings: Any
+        at: str = "",
+        *,
+        ready: str = "#rows tr",
+        first: str = "",
+        own_time: bool = False,
+        **settings: Any,
     ) -> Page:
         settings = {
             "reduced_motion": "reduce",
@@ -92,6 +100,8 @@ def visit(browser: Browser, server: FakeServer, watched: Watched) -> Iterator[Ca
         context = browser.new_context(**settings)
         context.set_default_timeout(PATIENCE)
         context.add_init_script(first)
+        if own_time:
+            context.clock.install()
         contexts.append(context)
         page = context.new_page()
         watched.watch(page)

@@ -263,17 +263,21 @@ def test_a_broker_that_goes_while_a_batch_is_written(
     rows = trades(8, 60)
     frame = spark.createDataFrame([{**row, "ts": moment(row["ts"])} for row in rows])
     frame.write.parquet(str(tmp_path / "in"))
-    options = {"kafka.bootstrap.servers": kafka.address, "topic": "lost-board"}
-    options |= {"kafka.delivery.timeout.ms": "300", "kafka.request.timeout.ms": "200"}
-    file = write_job(
-        tmp_path,
-        kafka,
-        "lost",
-        source={"format": "parquet", "path": "in"},
-        sink={"format": "kafka", "options": {**options, "kafka.max.block.ms": "300"}},
-        session={"shuffle_partitions": 1},
-        drain=True,
-    )
+
+    def written(**hasty: str) -> Path:
+        options = {"kafka.bootstrap.servers": kafka.address, "topic": "lost-board", **hasty}
+        return write_job(
+            tmp_path,
+            kafka,
+            "lost",
+            source={"format": "parquet", "path": "in"},
+            sink={"format": "kafka", "options": options},
+            session={"shuffle_partitions": 1},
+            drain=True,
+        )
+
+    hasty = {"delivery.timeout.ms": "300", "request.timeout.ms": "200", "max.block.ms": "300"}
+    file = written(**{f"kafka.{name}": value for name, value in hasty.items()})
     with Run(spark, load(file)) as run:
         run.prepare()
         kafka.stop()
@@ -285,7 +289,7 @@ def test_a_broker_that_goes_while_a_batch_is_written(
         "was"
     )
     kafka.start()
-    go(spark, file)
+    go(spark, written())
     assert board(kafka, "lost-board") == expected(rows)
 
 

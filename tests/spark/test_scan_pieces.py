@@ -28,7 +28,7 @@ from skyband.spark.scan.columns_of_files import (
     has_other_calendar,
     micros,
 )
-from skyband.spark.scan.file_systems import located, why_not_opened
+from skyband.spark.scan.file_systems import located, needs_trial, tried, why_not_opened
 from skyband.spark.scan.pieces import COUNTED, Scan
 from skyband.spark.scan.reduction import BestRows, Ranking
 from skyband.spark.scan.values import ScanAxis, ScanColumn, ScanScore
@@ -300,6 +300,13 @@ def test_file_systems_are_tried_when_a_query_is_planned(
     assert reason == "Arrow finds nothing at s3a://bucket/out"
     reason = why_not_opened("gs://bucket/in", "file:///")
     assert reason == "Arrow does not open gs: files here: no library"
+    task = pa.RecordBatch.from_pydict({"id": [0]})
+    (answer,) = tried("gs://bucket/in", "file:///", iter([task]))
+    assert answer.to_pydict() == {"reason": ["Arrow does not open gs: files here: no library"]}
+    remote = [("s3a://bucket/in", "file:///"), ("/in", "hdfs://host"), ("hdfs://host/in", "x")]
+    assert all(needs_trial(*paths) for paths in remote)
+    others = [("in", "file:///"), ("file:/in", "hdfs://host"), ("abfs://x@y/z", "file:///")]
+    assert not any(needs_trial(*paths) for paths in others)
 
 
 DAY = 86_400 * SECOND

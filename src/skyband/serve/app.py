@@ -354,6 +354,7 @@ def _selection(request: Request) -> tuple[str, str | None]:
 
 
 def _limit(text: str, most: int) -> int:
-    if not text.isascii() or not text.isdecimal() or not 1 <= int(text[:9]) <= most:
+    is_number = text.isascii() and text.isdecimal() and len(text) <= 9
+    if not is_number or not 1 <= int(text) <= most:
         raise WrongRequestError(f"limit is not a whole number from 1 to {most:,}")
     return int(text)

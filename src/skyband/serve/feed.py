@@ -196,18 +196,20 @@ class Feed:
 
         Row numbers and ticks have no clock.
         """
-        if self._watermark is None or self._windows in _COUNTED:
+        watermark = self._watermark  # once: the thread of the stream may set another
+        if watermark is None or self._windows in _COUNTED:
             return None
-        behind = (self._clock or self._now()) - self._watermark
+        behind = (self._clock or self._now()) - watermark
         return max(0.0, behind.total_seconds())
 
     def _position(self) -> str | None:
         """How far the stream is, in the words of its axis."""
-        if self._watermark is None:
+        watermark = self._watermark
+        if watermark is None:
             return None
         if self._windows not in _COUNTED:
-            return f"{self._watermark:%Y-%m-%dT%H:%M:%S}Z"
-        return f"{_COUNTED[self._windows]}{passed(self._watermark):,}"
+            return f"{watermark:%Y-%m-%dT%H:%M:%S}Z"
+        return f"{_COUNTED[self._windows]}{passed(watermark):,}"
 
     @property
     def is_ready(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -162,7 +162,8 @@ class History:
         self.most_windows, self.most_rows = windows, rows
         self._layouts: dict[str, Layout] = {}
         self._rankings: dict[str, dict[Key, Ranking]] = {}
-        self._order: dict[tuple[str, Key, Any], None] = {}  # windows by when they came
+        # windows by when they came; the first of a dict is far behind where others were deleted
+        self._order: OrderedDict[tuple[str, Key, Any], None] = OrderedDict()
         self._rows = 0
         self._whole = True  # whether changes add up from the beginning
         self._lock = threading.Lock()

@@ -285,7 +285,7 @@ def check_new(spark: SparkSession, job: Job) -> None:
     place = job.place(job.sink.path).rstrip("/")
     for part in ("_spark_metadata", "batch=*"):
         try:
-            spark.read.text(f"{place}/{part}")
+            spark.read.text(f"{place}/{part}").schema  # noqa: B018  # Spark Connect looks only then
         except AnalysisException:
             continue
         raise QueryError(
@@ -308,7 +308,8 @@ def check_layout(spark: SparkSession, job: Job, is_one_of_several: bool) -> None
     by_batch = by_batch or is_one_of_several
     place = job.place(job.sink.path).rstrip("/")
     try:
-        spark.read.text(f"{place}/{'_spark_metadata' if by_batch else 'batch=*'}")
+        files = spark.read.text(f"{place}/{'_spark_metadata' if by_batch else 'batch=*'}")
+        files.schema  # noqa: B018  # Spark Connect looks only then
     except AnalysisException:
         return
     layouts = ["files of Spark's own sink, with their log", "a directory per batch"]

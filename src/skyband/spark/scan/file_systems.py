@@ -7,15 +7,19 @@ this module.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 from urllib.parse import quote
 
+import pyarrow as pa
 from pyarrow.fs import FileSystem, FileType
 
 _ARROW = {"s3a": "s3", "s3n": "s3"}
 """What Arrow calls a file system that has another name in Hadoop."""
 _KNOWN = ("file", "gs", "hdfs", "s3", "s3a")
 """File systems that both Spark and Arrow know, as Hadoop calls them."""
+_OPTIONS = {"gs": "?retry_limit_seconds=60"}
+"""What Arrow is told of a file system; without credentials it would try for many minutes."""
 _PATTERN = re.compile(r"[*?{\[]")
 
 
@@ -31,10 +35,24 @@ def located(path: str) -> tuple[FileSystem | None, str]:
     if scheme in (None, "file"):
         return None, "/" + path.removeprefix("file:").lstrip("/")
     rest = path.partition(":")[2]
+    options = _OPTIONS.get(str(scheme), "")
     authority, slash, place = rest.removeprefix("//").partition("/")
-    uri = f"{_ARROW.get(str(scheme), scheme)}://{authority}{slash}{quote(place)}"
+    uri = f"{_ARROW.get(str(scheme), scheme)}://{authority}{slash}{quote(place)}{options}"
     file_system, place = FileSystem.from_uri(uri)
     return file_system, place
+
+
+def needs_trial(path: str, default: str) -> bool:
+    """Whether only those who try know if Arrow can open a path: libraries, credentials."""
+    scheme = scheme_of(path) or scheme_of(default)
+    return scheme in _KNOWN and scheme != "file"
+
+
+def tried(path: str, default: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What :func:`why_not_opened` says in the task that calls this: files are read there."""
+    for _ in batches:
+        reason = why_not_opened(path, default)
+        yield pa.RecordBatch.from_pydict({"reason": pa.array([reason], pa.string())})
 
 
 def why_not_opened(path: str, default: str) -> str | None:

@@ -470,7 +470,7 @@ class _Groups:
         """A column of a batch, as Spark would read it."""
         spelled = self._spelled[name]
         column = batch.column(spelled)
-        if encoded and column.type == _ENCODED:
+        if encoded and column.type == _ENCODED and self._types[name] == "string":
             return column
         if spelled in self._int96 and self._types[name] == "timestamp":
             column = column.cast(arrow_type("timestamp"))
@@ -520,12 +520,14 @@ class _LateColumns:
         if not self._names:
             return {}
         if self._batches is None:
-            self._batches = self._groups.batches(self._group, self._names, late=True)
+            # as numbers of values in a dictionary, until the few rows are taken
+            names = frozenset(self._names)
+            self._batches = self._groups.batches(self._group, self._names, True, names)
         parts: list[Columns] = []
         while True:
             here = int(np.searchsorted(places, self._offset + self._length))
             if here:
-                parts.append(_taken(self._columns, places[:here] - self._offset))
+                parts.append(_decoded(_taken(self._columns, places[:here] - self._offset)))
                 places = places[here:]
             if not len(places):
                 return _joined(parts)
@@ -544,9 +546,7 @@ def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile
     with as_spark_fails(path):
         filesystem, place = located(path)
         options: dict[str, Any] = {"filesystem": filesystem, "coerce_int96_timestamp_unit": "us"}
-        # mapped, a local file is not copied; a large one is not, for workers must stay small
-        is_local = filesystem is None
-        file = pq.ParquetFile(place, metadata=metadata, memory_map=is_local, **options)
+        file = pq.ParquetFile(place, metadata=metadata, **options)
         metadata = file.metadata
         sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         is_large = max(sizes, default=0) > _STREAMED
@@ -556,8 +556,6 @@ def opened(path: str, metadata: pq.FileMetaData | None = None) -> pq.ParquetFile
             if is_large:
                 # what PyArrow reads ahead is a whole row group, whatever the size of the buffer
                 options |= {"pre_buffer": False, "buffer_size": _BUFFER}
-            else:
-                options |= {"memory_map": is_local}
             file = pq.ParquetFile(place, metadata=metadata, read_dictionary=texts, **options)
         return file
 
@@ -586,6 +584,8 @@ def as_spark_fails(path: str) -> Iterator[None]:
     """Raise what is wrong with a file under Spark's name: jobs know what to say of it."""
     try:
         yield
+    except MemoryError:  # Arrow's is an ArrowException as well
+        raise
     except FileNotFoundError:
         raise OSError(f"[FILE_NOT_EXIST] {path}") from None
     except (pa.ArrowException, OSError) as error:

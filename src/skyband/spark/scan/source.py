@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike, fspath
 from typing import Any
 
@@ -62,8 +62,6 @@ class ParquetSource:
     @property
     def why_not(self) -> str | None:
         """Why tasks cannot read the files, in words; None if they can."""
-        from skyband.spark.scan.file_systems import why_not_opened  # imports PyArrow
-
         for name in self.options:
             if name.lower() not in _SHARED_OPTIONS and name.lower() != "mergeschema":
                 return f"the option {name} is for Spark's own reader"
@@ -74,7 +72,7 @@ class ParquetSource:
         extra = set(self._files.columns) - {"path", "modificationTime", "length", "content"}
         if extra:
             return f"folders hold the column {min(extra)}"
-        return why_not_opened(self.path, _default_file_system(self.frame.sparkSession))
+        return self._why_not_opened
 
     def pieces(self, partitions: int) -> DataFrame:
         """Pieces of all files, spread over tasks: path, first and last byte, and the clock."""
@@ -86,6 +84,25 @@ class ParquetSource:
         return pieces.select(
             "path", "low", (F.col("low") + PIECE).alias("high"), clock.alias("now")
         ).repartition(_PER_CORE * max(partitions, _cores(self.frame.sparkSession)))
+
+    @cached_property
+    def _why_not_opened(self) -> str | None:
+        """Why Arrow cannot open the files, in words; tried once, and where tasks run."""
+        from skyband.spark.scan.file_systems import (  # imports PyArrow
+            needs_trial,
+            tried,
+            why_not_opened,
+        )
+
+        spark = self.frame.sparkSession
+        default = _default_file_system(spark)
+        if not needs_trial(self.path, default):
+            return why_not_opened(self.path, default)
+        trial = partial(tried, self.path, default)
+        reason: str | None = (
+            spark.range(0, 1, 1, 1).mapInArrow(trial, "reason string").collect()[0]["reason"]
+        )
+        return reason
 
     @cached_property
     def _files(self) -> DataFrame:

@@ -199,7 +199,7 @@ class PostgresTable:
 
     def prepare(self) -> None:
         """Make the table, or check the one that is there."""
-        with self._connected() as connection, watched(connection):
+        with self._connected(begins=True) as connection, watched(connection):
             self._limit(connection)
             version = connection.info.server_version // 10_000
             if version < _OLDEST_SERVER:
@@ -394,8 +394,12 @@ class PostgresTable:
             *(_names(self.identity), _listed(sets)),
         )
 
-    def _connected(self) -> psycopg.Connection[Any]:
-        """A connection whose block is one transaction."""
+    def _connected(self, begins: bool = False) -> psycopg.Connection[Any]:
+        """A connection whose block is one transaction.
+
+        A login that is refused when a run ``begins`` is a mistake. Later it is waited for, like a
+        server that is down: whoever checks logins may be away, or a password may be changing.
+        """
         client = _client()
         try:
             options = client.conninfo.conninfo_to_dict(self.url)
@@ -403,7 +407,7 @@ class PostgresTable:
                 self.url, **{n: v for n, v in _CONNECTION.items() if n not in options}
             )
         except client.OperationalError as error:
-            raise _refused_login(str(error)) or error from None
+            raise (_refused_login(str(error)) if begins else None) or error from None
         except client.ProgrammingError as error:
             raise QueryError(
                 f"the url of PostgreSQL cannot be read: {_without_secrets(str(error))}",
