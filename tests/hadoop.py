@@ -18,7 +18,7 @@ from pathlib import Path
 from skyband.spark import connectors
 
 LOCAL_FILES = "com.globalmentor:hadoop-bare-naked-local-fs:0.1.0"
-"""A file system of Hadoop for local files that starts no process."""
+"""A file system of Hadoop for local files that starts no process; it does not follow links."""
 
 _DEFAULTS = {"core": {"fs.defaultFS": "file:///"}, "hdfs": {}, "mapred": {}, "yarn": {}}
 """What is left of each file of defaults."""
