@@ -522,7 +522,7 @@ class _LateColumns:
         if self._batches is None:
             # as numbers of values in a dictionary, until the few rows are taken
             names = frozenset(self._names)
-            self._batches = self._groups.batches(self._group, self._names, True, names)
+            self._batches = self._groups.batches(self._group, self._names, late=True, encoded=names)
         parts: list[Columns] = []
         while True:
             here = int(np.searchsorted(places, self._offset + self._length))
