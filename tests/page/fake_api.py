@@ -160,32 +160,33 @@ class Market:
             "best": best,
         }
 
-    def place(self, number: str | None) -> int:
+    def place(self, number: str | None, windows: list[Window]) -> int:
         """Where a window is, the newest if none is named; -1 if it is not remembered."""
         if number is None:
-            return len(self.windows) - 1
-        return next((n for n, w in enumerate(self.windows) if str(w.number) == number), -1)
+            return len(windows) - 1
+        return next((n for n, w in enumerate(windows) if str(w.number) == number), -1)
 
     def leaders(self, query: str, key: str | None, number: str | None) -> dict[str, Any]:
         """Say what /api/leaders says; there is no window if there is no such key or window."""
         known = self.keys()
         key = known[0] if key is None else key
-        at = self.place(number) if key in known else -1
+        windows = list(self.windows)  # a test may add others meanwhile
+        at = self.place(number, windows) if key in known else -1
         answer = {
             "query": query,
             "key": [key][: self.partitioned],
-            "rankings": len(known) if self.windows else 0,
+            "rankings": len(known) if windows else 0,
             "window": None,
-            "newest": number is None if at < 0 else at == len(self.windows) - 1,
+            "newest": number is None if at < 0 else at == len(windows) - 1,
             "total": 0,
             "rows": [],
             "left_total": 0,
             "left": [],
         }
         if at >= 0:
-            now = self.ranked(query, key, self.windows[at])
-            before = self.ranked(query, key, self.windows[at - 1]) if at else None
-            answer["window"] = self.described(self.windows[at], now[0][1])
+            now = self.ranked(query, key, windows[at])
+            before = self.ranked(query, key, windows[at - 1]) if at else None
+            answer["window"] = self.described(windows[at], now[0][1])
             rows, left = compared(now, before, key)
             answer |= {"rows": rows[: self.most_rows], "left": left[: self.most_rows]}
             answer |= {"total": len(rows), "left_total": len(left)}
@@ -197,8 +198,9 @@ class Market:
         key = known[0] if key is None else key
         if key not in known:
             return {"windows": [], "leaders": []}
-        boards = [dict(self.ranked(query, key, window)) for window in self.windows]
-        at = self.place(number)
+        windows = list(self.windows)  # a test may add others meanwhile
+        boards = [dict(self.ranked(query, key, window)) for window in windows]
+        at = self.place(number, windows)
         at = len(boards) - 1 if at < 0 else at
         last = min(max(at + 20, 40), len(boards))
         best: dict[str, int] = {}
@@ -211,9 +213,11 @@ class Market:
             ranks = [list(board).index(symbol) + 1 if symbol in board else None for board in boards]
             scores = [board.get(symbol) for board in boards]
             leaders.append({"id": symbol, "label": symbol, "ranks": ranks, "scores": scores})
-        windows = zip(self.windows, boards, strict=True)
         return {
-            "windows": [self.described(each, max(board.values())) for each, board in windows],
+            "windows": [
+                self.described(window, max(board.values()))
+                for window, board in zip(windows, boards, strict=True)
+            ],
             "leaders": leaders,
         }
 
