@@ -111,12 +111,13 @@ def stream_job(home: Path, **changes: Any) -> Path:
     return job(home, **{"trigger": {"every": "5 hours"}, "session": session, **changes})
 
 
-def resumed(run: Runner, spark: SparkSession, home: Path) -> None:
+def resumed(run: Runner, spark: SparkSession, home: Path, **changes: Any) -> None:
     """Check that the job goes on from where it was, and that every window is there once."""
     write_rows(home / "in", 60, 90)
-    ran = run("run", job(home, drain=True))
+    ran = run("run", job(home, drain=True, **changes))
     assert ran.code == 0, ran.err
-    assert ranked(spark, home / "out") == expected_rows()
+    for out in ("out", "archive") if "sinks" in changes else ("out",):
+        assert ranked(spark, home / out) == expected_rows(), out
 
 
 def expected_rows() -> list[tuple[Any, ...]]:
@@ -185,6 +186,38 @@ def test_a_signal_ends_a_command_in_order(
             case.moment == "begins" and not running.out
         )
         resumed(run, spark, tmp_path)
+
+
+@pytest.mark.parametrize("number", list(CODES) if THOROUGH else [TERM])
+def test_a_signal_ends_a_run_into_several_sinks(
+    number: signal.Signals, run: Runner, spark: SparkSession, tmp_path: Path
+) -> None:
+    files = {"format": "parquet", "path": "out"}
+    sinks = [files, {"name": "archive", "format": "parquet", "path": "archive"}]
+    several = {"sink": None, "sinks": sinks}
+    with command(tmp_path, "run", stream_job(tmp_path, **several)) as running:
+        running.wait_until(running.ranks_on_spark, "in a batch")
+        running.send(number, "group")
+        running.ended(CODES[number])
+    resumed(run, spark, tmp_path, **several)
+
+
+@pytest.mark.parametrize("number", CODES, ids=lambda number: number.name)
+def test_a_signal_ends_the_fetching_of_jars(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At once: Spark has not been started yet."""
+    java = tmp_path / "java" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\nexec sleep 600\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
+    monkeypatch.setenv("SKYBAND_JARS", str(tmp_path / "jars"))
+    with command(tmp_path, "run", stream_job(tmp_path, connect={"avro": "auto"})) as running:
+        running.wait_until(lambda: "sleep 600" in " ".join(running.others().values()), "a fetch")
+        running.send(number, "group")
+        running.ended(CODES[number])
+    assert list((tmp_path / "jars").iterdir()) == []
 
 
 @pytest.mark.parametrize("target", TARGETS if THOROUGH else ["group"])

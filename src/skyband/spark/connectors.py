@@ -153,6 +153,18 @@ def settings(connect: Mapping[str, str], others: Mapping[str, str]) -> dict[str,
     return {**needed, **others, **joined}
 
 
+def missing_jars(connect: Mapping[str, str]) -> list[str]:
+    """The coordinates of jars of ``auto`` that are to be fetched."""
+    jars = [jar for name, at in connect.items() if at == "auto" for jar in connector(name).jars]
+    return [jar for jar in jars if not _file(jar).exists()]
+
+
+def _file(coordinate: str) -> Path:
+    """Where a fetched jar stays."""
+    _, name, version = coordinate.split(":")
+    return folder() / f"{name}-{version}.jar"
+
+
 def folder() -> Path:
     """Where fetched jars stay: ``SKYBAND_JARS``, or the user's cache."""
     chosen = os.environ.get("SKYBAND_JARS")
@@ -164,11 +176,10 @@ def folder() -> Path:
 
 def fetched(coordinates: Sequence[str]) -> list[Path]:
     """The jars of these coordinates, without what they depend on; those not there are fetched."""
-    files = {at: folder() / f"{at.split(':')[1]}-{at.split(':')[2]}.jar" for at in coordinates}
-    missing = [at for at, file in files.items() if not file.exists()]
+    missing = [jar for jar in coordinates if not _file(jar).exists()]
     if missing:
         fetch(missing, folder(), with_dependencies=False)
-    return list(files.values())
+    return [_file(jar) for jar in coordinates]
 
 
 def fetch(coordinates: Sequence[str], target: Path, *, with_dependencies: bool) -> None:

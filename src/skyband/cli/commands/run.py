@@ -13,6 +13,7 @@ from skyband.cli.output import progress
 from skyband.cli.output.live_view import Lines, Nobody, Screen, Watcher, board, progress_lines
 from skyband.cli.output.live_view import now as clock
 from skyband.cli.signals import Stop
+from skyband.spark import connectors
 from skyband.spark.jobs import file as jobs
 from skyband.spark.jobs.file import Job
 
@@ -21,6 +22,7 @@ def run_job(file: str, master: str | None, once: bool, quiet: bool, serve: str |
     """Run a job; 0 if it ended by itself, else the code of the signal that stopped it."""
     job = jobs.load(file, master)
     job = job.once() if once else job
+    _fetch_jars(job)
     with Stop() as stop, _page(job, serve) as page:
         if not quiet:
             progress.tell("starting Spark, which takes some seconds")
@@ -49,6 +51,14 @@ def run_job(file: str, master: str | None, once: bool, quiet: bool, serve: str |
     if not quiet:
         print(*summary(job, work, stop.requested.is_set()), sep="\n")
     return stop.code
+
+
+def _fetch_jars(job: Job) -> None:
+    """Fetch what the job connects with, before signals are put off: one ends it at once."""
+    jars = connectors.missing_jars(job.connect)
+    if jars:
+        with progress.waiting(f"fetching {len(jars)} jars for {', '.join(job.connect)}, once"):
+            connectors.fetched(jars)
 
 
 @contextmanager
