@@ -79,43 +79,76 @@ def test_a_table_of_the_catalog(
 def test_what_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(QueryError, match=r"there is no such table: `nobody`"):
         go(spark, job(tmp_path, {"table": "nobody"}))
+    with pytest.raises(QueryError, match=r"no stream.*; fix: write format: delta and path: /a b$"):
+        load(job(tmp_path, {"table": "delta.`/a b`"}))
     with pytest.raises(QueryError, match="a format that Spark reads, or a table"):
         load(job(tmp_path, {"table": "nobody", "format": "parquet"}))
     with pytest.raises(QueryError, match="a format that Spark reads, or a table"):
         load(job(tmp_path, {"path": "in"}))
 
 
-def test_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Each commit is read once, with jars that only a session of its own can have.
+JOBS_IN_ONE_SESSION = """
+import os, sys, threading
+from skyband.spark.jobs.file import load
+from skyband.spark.jobs.run import Run, opened
+with opened(load(sys.argv[1])) as spark:
+    spark.sql(f"CREATE TABLE trades USING delta LOCATION '{os.getcwd()}/trades-table'")
+    for file in sys.argv[1:]:
+        with Run(spark, load(file)) as run:
+            run.prepare()
+            run.go(threading.Event(), lambda: None)
+"""
 
-    There are none for Spark 4.3, which is told before anything starts.
+
+def test_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
+    """As a stream each commit is read once; as a batch, and by its name, it is read as well.
+
+    The session is one of its own, since no other has the jars. There are none for Spark 4.3, which
+    is told before anything starts.
     """
     example = tmp_path / "delta-source.yaml"
     shutil.copy(EXAMPLES / "jobs" / example.name, example)
+    if not pyspark.__version__.startswith("4.2"):
+        refused = python(tmp_path, "-m", "skyband.cli", "run", example)
+        assert refused.returncode == 2
+        assert "no delta connector is known for Spark 4.3" in refused.stderr
+        return
     trades = pa.Table.from_pylist(list(map(trade, samples.rows(5, 300))), TRADES)
     for part in (trades.slice(0, 200), trades.slice(200)):
         deltalake.write_deltalake(str(tmp_path / "trades-table"), part, mode="append")
-    command = [sys.executable, "-m", "skyband.cli", "run", str(example)]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=600)
-    if not pyspark.__version__.startswith("4.2"):
-        assert ran.returncode == 2
-        assert "no delta connector is known for Spark 4.3" in ran.stderr
-        return
+    content = yaml.safe_load(example.read_text())
+    batch = {**content, "trigger": "batch", "sink": {"format": "parquet", "path": "of-batch"}}
+    del batch["checkpoint"]
+    named = {**content, "source": {"table": "trades"}, "drain": True}
+    named |= {"sink": {"format": "parquet", "path": "of-name"}, "checkpoint": "of-name-checkpoint"}
+    for name, parts in {"batch": batch, "named": named}.items():
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(parts))
+    files = [example, tmp_path / "batch.yaml", tmp_path / "named.yaml"]
+    ran = python(tmp_path, "-c", JOBS_IN_ONE_SESSION, *files)
     assert ran.returncode == 0, ran.stderr
-    written = deltalake.DeltaTable(str(tmp_path / "out/delta-source-board")).to_pyarrow_table()
-    query = yaml.safe_load(example.read_text())["query"]
     file = tmp_path / "rows.parquet"
     pq.write_table(trades, file)
-    expected = top_k(spark.read.parquet(str(file)), **query).collect()
-    newest = max(written["window_end"].to_pylist()).timestamp()
+    rows = top_k(spark.read.parquet(str(file)), **content["query"]).collect()
+    expected = sorted(map(place, rows))
+    for folder in ("of-batch", "of-name"):
+        written = spark.read.parquet(str(tmp_path / folder)).collect()
+        assert sorted(map(place, written)) == expected, folder
+    of_stream = deltalake.DeltaTable(str(tmp_path / "out/delta-source-board")).to_pyarrow_table()
+    newest = max(of_stream["window_end"].to_pylist()).timestamp()
     assert sorted(
         (row["window_end"].timestamp(), row["sector"] or "", row["rank"], row["score"])
-        for row in written.to_pylist()
-    ) == sorted(
-        (row.window.end.timestamp(), row.sector or "", row["rank"], row.score)
-        for row in expected
-        if row.window.end.timestamp() <= newest
-    )
+        for row in of_stream.to_pylist()
+    ) == [row for row in expected if row[0] <= newest]
+
+
+def python(home: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=home, capture_output=True, text=True, timeout=600)
+
+
+def place(row: Any) -> tuple[float, str, int, float]:
+    """A row of an answer: the end of its window, its key, rank and score."""
+    return row.window.end.timestamp(), row.sector or "", row["rank"], row.score
 
 
 TRADES = pa.schema(

@@ -134,6 +134,13 @@ def check(job: Job) -> None:
             "a format that Spark reads, or a table",
             "leave source.format out with source.table",
         )
+    of_path = re.fullmatch(r"\s*delta\s*\.\s*`(.+)`\s*", source.table or "", re.IGNORECASE)
+    if of_path is not None and not job.batch:
+        raise QueryError(
+            f"source.table is {source.table}, which a batch can read but no stream",
+            "a table of the catalog",
+            f"write format: delta and path: {of_path[1]}",
+        )
     _check_kafka(source)
     if source.bad_records is not None and job.batch:
         place = job.local(source.bad_records)
