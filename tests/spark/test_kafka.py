@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,18 +36,7 @@ from tests.kafka_trades import (
 )
 from tests.servers import KafkaServer, free_port
 
-AVRO = json.dumps(
-    {
-        "type": "record",
-        "name": "Trade",
-        "fields": [
-            {"name": "ts", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-            {"name": "id", "type": "long"},
-            {"name": "sector", "type": ["null", "string"]},
-            {"name": "price", "type": "double"},
-        ],
-    }
-)
+JOBS = Path(__file__).parents[2] / "examples" / "jobs"
 ZONE = "spark.sql.session.timeZone"
 LONG = 300.0  # seconds, far more than anything here takes
 
@@ -176,9 +166,9 @@ def test_other_reports(spark: SparkSession, tmp_path: Path, kafka: KafkaServer, 
 
 
 def test_a_batch_of_avro_and_what_a_record_has_beside(
-    spark: SparkSession, tmp_path: Path, kafka: KafkaServer
+    spark: SparkSession, tmp_path: Path, kafka: KafkaServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timestamp, key, partition and offset of a record are columns, too."""
+    """As its example has it. Timestamp, key, partition and offset of a record are columns, too."""
     from pyspark.sql.avro.functions import to_avro
 
     for topic in ("avro", "avro-board"):
@@ -186,24 +176,27 @@ def test_a_batch_of_avro_and_what_a_record_has_beside(
     rows = trades(3, 60)
     frame = spark.createDataFrame([{**row, "ts": moment(row["ts"])} for row in rows])
     record = F.struct("ts", "id", "sector", "price")
-    values = frame.orderBy("id").select(to_avro(record, AVRO).alias("value")).collect()
+    schema = Path(shutil.copy(JOBS / "trade.avsc", tmp_path)).read_text()
+    values = frame.orderBy("id").select(to_avro(record, schema).alias("value")).collect()
     kafka.send("avro", [(0, b"one", bytes(row.value)) for row in values])
     kafka.send("avro", [(0, None, b"\x01\x02"), (0, None, b""), (0, None, None)])
-    (tmp_path / "trade.avsc").write_text(AVRO)
-    options = {"kafka.bootstrap.servers": kafka.address, "subscribe": "avro"}
-    source = {"format": "kafka", "avro": "trade.avsc", "options": options, "bad_records": "bad"}
-    batch = {"source": source, "trigger": "batch", "checkpoint": None}
-    run = go(spark, write_job(tmp_path, kafka, "avro", **batch))
+    monkeypatch.setenv("KAFKA", kafka.address)
+    text = (JOBS / "kafka-avro.yaml").read_text()
+    example = tmp_path / "kafka-avro.yaml"
+    example.write_text(text.replace(": trades\n", ": avro\n").replace(": leaders", ": avro-board"))
+    run = go(spark, example)
     assert (run.progress.rows, run.progress.bad) == (60, 3)
     assert board(kafka, "avro-board") == expected(rows)
-    bad = spark.read.parquet(str(tmp_path / "bad")).orderBy("offset").collect()
+    bad = spark.read.parquet(str(tmp_path / "out/bad-avro")).orderBy("offset").collect()
     assert [(row.offset, row.value) for row in bad] == [(60, b"\x01\x02"), (61, b""), (62, None)]
+    options = {"kafka.bootstrap.servers": kafka.address, "subscribe": "avro"}
+    source = {"format": "kafka", "avro": "trade.avsc", "options": options}
+    batch = {"source": source, "trigger": "batch", "checkpoint": None}
     query = {"k": 2, "by": "offset", "time": "timestamp", "window": "999 days"}
     query["keep"] = ["key", "partition", "topic", "id"]
-    sink = {"format": "json", "path": "out"}
-    del source["bad_records"]
+    sink = {"format": "json", "path": "of-records"}
     go(spark, write_job(tmp_path, kafka, "avro", **batch, query=query, sink=sink))
-    out = spark.read.json(str(tmp_path / "out")).orderBy("rank").collect()
+    out = spark.read.json(str(tmp_path / "of-records")).orderBy("rank").collect()
     assert [(row.score, row.key, row.partition, row.topic, row.id) for row in out] == [
         (59, "one", 0, "avro", 59),
         (58, "one", 0, "avro", 58),
@@ -323,7 +316,7 @@ def test_what_kafka_says_is_reworded(words: str, problem: str) -> None:
             {"options": {"kafka.bootstrap.servers": "h:1", "assign": "a", "subscribe": "t"}},
             "has subscribe and assign",
         ),
-        ({"avro": AVRO, "options": {}}, "both source.json and source.avro"),
+        ({"avro": "trade.avsc", "options": {}}, "both source.json and source.avro"),
     ],
 )
 def test_what_a_job_file_is_refused_for(
@@ -376,7 +369,7 @@ def test_the_example(
 ) -> None:
     """As it stands in the documentation, but for the names of its topics."""
     monkeypatch.setenv("KAFKA", kafka.address)
-    file = Path(__file__).parents[2] / "examples" / "jobs" / "kafka.yaml"
+    file = JOBS / "kafka.yaml"
     text = file.read_text().replace(": trades\n", ": example\n").replace(": leaders", ": shown")
     (tmp_path / file.name).write_text(text)
     kafka.make_topic("example", 3)
