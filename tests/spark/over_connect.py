@@ -11,17 +11,22 @@ import os
 import runpy
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
+import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skyband.errors import DataError, QueryError
 from skyband.spark import claim, drain, quarantined, top_k, top_k_incomplete
+from skyband.spark.jobs import sinks
+from skyband.spark.jobs.file import load
 from skyband.spark.jobs.progress import batch_of
+from skyband.spark.sinks import to_delta
 from tests import oracle
 from tests.conftest import INTERPRETED_PLANS
 from tests.oracle_incomplete import time_incomplete
@@ -95,6 +100,8 @@ def compare(spark: SparkSession, home: Path) -> None:
     assert not quarantined(batch, time="ts").collect()
     assert samples.result_rows(drained(spark, home / "timed", source, TIMED), "sector") == timed
     assert samples.result_rows(drained(spark, home / "counted", source, COUNTED)) == counted
+    into_delta(spark, home, source, timed)
+    sinks_in_use(spark, home)
     totals = TOTALS | {"by": F.sum(F.col("price") * 3)}
     leaders = drained(spark, home / "totals", source, totals)
     assert sorted((samples.position(r.window.end), r["rank"], r.score) for r in leaders) == sums(
@@ -168,6 +175,48 @@ def drained(spark: SparkSession, home: Path, source: str, options: dict[str, Any
     with pytest.raises(QueryError, match="drained"):
         claim(leaders, str(home / "checkpoint"))
     return spark.read.parquet(str(home / "out")).collect()
+
+
+def into_delta(spark: SparkSession, home: Path, source: str, expected: list[Any]) -> None:
+    """Batches of a stream are written by the server, a batch by the client."""
+    leaders = top_k(spark.read.parquet(source), **TIMED)
+    to_delta(leaders, str(home / "of-batch"))(leaders, 0)
+    marks = str(home / "marks")
+    drain(spark, marks)
+    ranked = top_k(samples.stream(spark, source), drain=marks, **TIMED)
+    checkpoint = claim(ranked, str(home / "of-delta"))
+    write = to_delta(ranked, str(home / "of-stream"), checkpoint=checkpoint)
+    stream = ranked.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    stream.trigger(availableNow=True).start().awaitTermination()
+    for place in ("of-batch", "of-stream"):
+        rows = deltalake.DeltaTable(str(home / place)).to_pyarrow_table().to_pylist()
+        assert sorted(
+            (str(row["sector"]), samples.position(row["window_end"]), row["rank"], row["score"])
+            for row in rows
+        ) == sorted(row[:4] for row in expected)
+
+
+def sinks_in_use(spark: SparkSession, home: Path) -> None:
+    """What a stream has written to is refused to another, and to another layout."""
+    job = {
+        "source": {"format": "parquet", "path": str(home / "rows")},
+        "query": {**TIMED, "skew": None},
+        "checkpoint": "another",
+    }
+    file = home / "job.yaml"
+    for folder, refused in (("timed", True), ("nobody", False)):
+        for format in ("parquet", "files"):
+            sink = {"format": format, "path": str(home / folder / "out")}
+            file.write_text(yaml.safe_dump({**job, "sink": sink}))
+            read = load(file, master="sc://127.0.0.1:1")
+            with refusal(refused, "holds what a stream with another checkpoint wrote"):
+                sinks.check_new(spark, read)
+            with refusal(refused and format == "files", "files of Spark's own sink"):
+                sinks.check_layout(spark, read, False)
+
+
+def refusal(expected: bool, words: str) -> AbstractContextManager[Any]:
+    return pytest.raises(QueryError, match=words) if expected else nullcontext()
 
 
 if __name__ == "__main__":

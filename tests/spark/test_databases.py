@@ -6,6 +6,7 @@ import json
 import logging
 import shutil
 import threading
+from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -166,35 +167,48 @@ def test_several_sinks_and_one_that_is_down(
         go(spark, file)
 
 
-def test_a_server_that_comes_back_while_a_job_runs(
+def test_servers_that_come_back_while_a_job_runs(
     spark: SparkSession,
     tmp_path: Path,
     source: str,
     redis: servers.RedisServer,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Its sink waits for it, the other one does not; then both have everything."""
-    options = {"url": redis.url, "board": "b", "patience": "1 hour"}
+    """Their sinks wait for them, the third one does not; then all have everything."""
     archive = {"name": "archive", "format": "parquet", "path": "archive"}
-    file = job(tmp_path, "", "", sinks=[{"format": "redis", "options": options}, archive])
     rows = expected(spark, source)
 
     def archived() -> int:
         files = list((tmp_path / "archive").glob("*/*.parquet"))
         return spark.read.parquet(*map(str, files)).count() if files else 0
 
-    def look() -> None:
-        """Start the server again, once it is missed and the other sink has all rows."""
-        missed = redis.process is None and "Redis cannot be reached" in caplog.text
-        if missed and archived() == len(rows):
-            redis.start()
+    with servers.postgres_folder() as folder, ExitStack() as postgres:
+        postgres_url = postgres.enter_context(servers.postgres(folder))
+        of_redis = {"url": redis.url, "board": "b", "patience": "1 hour"}
+        of_postgres = {"url": postgres_url, "table": "boards", "patience": "1 hour"}
+        boards = [
+            {"format": "redis", "options": of_redis},
+            {"format": "postgres", "options": of_postgres},
+        ]
+        file = job(tmp_path, "", "", sinks=[*boards, archive])
 
-    with caplog.at_level(logging.WARNING, "skyband.sinks"), Run(spark, load(file)) as run:
-        run.prepare()
-        redis.stop()
-        run.go(threading.Event(), look)
-    assert "Redis is there again after" in caplog.text
-    assert in_redis(redis, "b") == newest(rows)
+        def look() -> None:
+            """Start them again, once both are missed and the third sink has all rows."""
+            names = ("Redis", "PostgreSQL")
+            missed = all(f"{name} cannot be reached" in caplog.text for name in names)
+            if redis.process is None and missed and archived() == len(rows):
+                redis.start()
+                assert postgres.enter_context(servers.postgres(folder)) == postgres_url
+
+        with caplog.at_level(logging.WARNING, "skyband.sinks"), Run(spark, load(file)) as run:
+            run.prepare()
+            redis.stop()
+            postgres.close()
+            run.go(threading.Event(), look)
+        assert "Redis is there again after" in caplog.text
+        assert "PostgreSQL is there again after" in caplog.text
+        assert in_redis(redis, "b") == newest(rows)
+        assert in_postgres(postgres_url, "boards", tmp_path.name) == rows
     assert archived() == len(rows)
 
 

@@ -268,6 +268,24 @@ def test_a_login_that_is_refused_is_not_waited_for(
         Patience("PostgreSQL", 60, board.down, (psycopg.Error,), trouble).call(board.prepare)
 
 
+@pytest.mark.usefixtures("hurried")
+def test_a_login_that_is_refused_in_a_run_is_waited_for(postgres: str) -> None:
+    """Whoever checks logins may be away, or a password may be changing."""
+    plain = layout()
+    with psycopg.connect(postgres, autocommit=True) as owner:
+        owner.execute("CREATE ROLE guest SUPERUSER LOGIN")
+        url = psycopg.conninfo.make_conninfo(postgres, user="guest")
+        board = postgres_board(url, "guest", plain)
+        rows = PostgresTable(url, "t_guest", "q", plain)
+        batch = table(plain, [(0, "a", 1, 1.0, "x")])
+        owner.execute("ALTER ROLE guest NOLOGIN")
+        with OnWarning(lambda: owner.execute("ALTER ROLE guest LOGIN")) as log:
+            wait = Patience("PostgreSQL", 60, rows.down, (psycopg.Error,), trouble)
+            wait.call(lambda: rows.write(batch, "s", 0))
+    assert "is not permitted to log in" in log.messages[0]
+    assert [row[4] for row in board.rows()] == ["x"]
+
+
 def test_words_of_other_refused_logins() -> None:
     at = 'connection failed: connection to server at "h", port 1 failed: FATAL:  '
     for words in ('password authentication failed for user "me"', "no pg_hba.conf entry for host"):
