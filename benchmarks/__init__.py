@@ -25,6 +25,7 @@ _PLAIN = {
     "updates": ("benchmarks.updates", "Updates"),
     "peers": ("benchmarks.peers.study", "Peers"),
     "spark": ("benchmarks.spark.study", "Sliding"),
+    "spark-sizes": ("benchmarks.spark.sizes", "Sizes"),
     "spark-scale": ("benchmarks.spark.scale", "Scale"),
     "spark-cluster": ("benchmarks.spark.cluster", "Cluster"),
     "spark-state": ("benchmarks.spark.state", "State"),

@@ -4,6 +4,9 @@ import io
 import itertools
 import json
 import re
+import subprocess
+import sys
+import time
 from dataclasses import replace
 
 import benchmarks
@@ -25,7 +28,7 @@ from benchmarks.papers.mtops.goals import Goals
 from benchmarks.papers.mtops.workloads import ALL_ARBITRARY, ARBITRARY_K, Parameters, workload
 from benchmarks.papers.sap import sweep, table2, table6
 from benchmarks.scan import Scan, Workload, goals
-from benchmarks.spark import incomplete, page, shapes, stream
+from benchmarks.spark import cluster, dominating, incomplete, page, scale, shapes, sizes, stream
 from benchmarks.spark.study import Sliding
 from benchmarks.start import Start
 from benchmarks.study import perform
@@ -654,3 +657,96 @@ def test_incomplete_streams_are_shown_beside_sparks_own(tmp_path):
     text = console.export_text()
     assert re.search(r"10 . skyband . 1,000 . +2 . +500 . +2 . +4 . +7 ", text), text
     assert all(path.exists() for path in bench.draw(records, tmp_path))
+
+
+def test_what_another_row_costs_leaves_out_what_a_query_costs_once(tmp_path):
+    bench = sizes.Sizes.sized(quick=True)
+    assert sizes.Sizes.sized(quick=False, rows=9).small == 9
+    memory = {
+        "part": "memory", "system": "skyband-scan", "k": 100, "rows": 5_000, "seconds": 2.0,
+        "rows_per_s": 2_500, "file_bytes": 10 << 30, "row_group_bytes": 1 << 30, "workers": 3,
+        "worker_bytes": 3 << 29,
+    }  # fmt: skip
+    records = [memory] + [
+        {"part": "speed", "system": system, "k": 100, "rows": rows, "seconds": seconds,
+         "rows_per_s": rows / seconds}
+        for rows, floor, scan in ((1_000, 11.0, 4.0), (3_000, 31.0, 7.0))
+        for system, seconds in (("floor", floor), ("skyband-scan", scan))
+    ]  # fmt: skip
+    assert sizes.further(records) == {100: {"floor": 100.0, "skyband-scan": 2_000 / 3}}
+    console = Console(record=True, width=160, file=io.StringIO())
+    bench.show(records, console)
+    text = console.export_text()
+    assert re.search(r"1,000 rows, k = 100: x floor's speed . at least 3 . +2\.75 . NO", text), text
+    assert re.search(r"another row, k = 100: x floor's speed . at least 5 . +6\.67 . yes", text), (
+        text
+    )
+    assert re.search(r"row groups of 1 GB . at most 1 +. +1\.5 . NO", text), text
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
+
+
+def test_a_large_file_has_the_row_groups_that_are_asked_for(tmp_path):
+    rows = sizes.write_large(tmp_path / "one", 3 << 20, 1 << 20)
+    [file] = (tmp_path / "one").iterdir()
+    metadata = pq.ParquetFile(file).metadata
+    assert metadata.num_rows == rows
+    for group in range(metadata.num_row_groups):
+        assert metadata.row_group(group).total_byte_size == pytest.approx(1 << 20, rel=0.2)
+    assert 3 << 20 <= file.stat().st_size < 6 << 20
+    assert pq.read_table(file)["id"].to_pylist() == list(range(rows))
+
+
+def test_workers_are_told_from_other_processes():
+    lines = ["import time; time.sleep(600)  # pyspark.daemon", "import time; time.sleep(600)"]
+    started = [subprocess.Popen([sys.executable, "-c", line]) for line in lines]
+    try:
+        with sizes.watched() as peak:
+            while not (peak and max(peak.values())):
+                time.sleep(0.01)
+        assert set(peak) == {started[0].pid}
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    assert sizes.peak_of(started[0].pid) == 0
+
+
+@pytest.mark.parametrize("bench", [scale.Scale.sized(True), cluster.Cluster.sized(True)])
+def test_cores_and_workers_are_shown_for_each_system(bench, tmp_path):
+    records = [
+        {"cores": count, "workers": count, "load": 1.0, "keys": 0, "system": system, "rows": 9,
+         "seconds": 1 / speed, "rows_per_s": speed, "candidates": 5, "state_bytes": 10}
+        for count in (1, 2)
+        for system, speed in (("floor", 1.0), ("skyband", 2.0 * count), ("skyband-scan", 9.0))
+    ] + [
+        {"cores": 2, "workers": 2, "load": 1.0, "keys": 7, "system": "skyband", "rows": 9,
+         "seconds": 1.0, "rows_per_s": 9.0, "candidates": 5, "state_bytes": 70}
+    ] * isinstance(bench, scale.Scale)  # fmt: skip
+    console = Console(record=True, width=160, file=io.StringIO())
+    bench.show(records, console)
+    text = console.export_text()
+    assert re.search(r"one ranking +. +2 . +9 . +0?\.25 . +4 . +2 ", text), text
+    assert re.search(r"one ranking, tasks read files +. +2 .* +1 ", text), text
+    assert all(path.exists() for path in bench.draw(records, tmp_path))
+
+
+def test_dominating_points_are_shown_for_both_ways_of_reading():
+    bench = dominating.Dominating.sized(quick=True)
+    same = {"rows": 9, "seconds": 1.0, "candidates": 5, "state_bytes": 10}
+    cores = [
+        {"part": "cores", "system": system, "cores": count, "bound": bound, "rows_per_s": speed,
+         **same}
+        for count, bound, speed in ((1, True, 1.0), (1, False, 2.0), (2, False, 3.5))
+        for system in dominating.SYSTEMS
+    ]  # fmt: skip
+    slides = [
+        {"part": part, "panes": panes, "pane": 10, "seconds_per_slide": 1.0, "pairs_per_slide": 5,
+         "first_pairs_per_slide": 5, "cpu_ms_per_slide": 1.0, "candidates": 1, "counted": 1}
+        for part in ("slide", "shard")
+        for panes in (10, 1_000)
+    ]  # fmt: skip
+    console = Console(record=True, width=160, file=io.StringIO())
+    bench.show(cores + slides, console)
+    text = console.export_text()
+    for system in dominating.SYSTEMS:
+        assert re.search(rf"{system}: 2 cores / one +. at least 1.6 +. +1\.75 . yes", text), text

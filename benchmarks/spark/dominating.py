@@ -29,6 +29,7 @@ from benchmarks.spark.study import STYLES
 SLIDE = 10  # seconds
 START = 1_700_000_000_000_000  # microseconds
 WIDTH, K, SHARDS = 4, 10, 2
+SYSTEMS = ("skyband", "skyband-scan")
 NAMES = [f"x{i}" for i in range(WIDTH)]
 SCHEMA = "ts timestamp, id bigint, " + ", ".join(f"{name} double" for name in NAMES)
 
@@ -62,15 +63,16 @@ class Dominating:
             report.note(f"writing {self.rows:,} points")
             panes = self.rows // self.pane
             whole = write(home / "whole", panes, self.pane, [panes // 8] * 8)
-            with report.progress("spark-dominating", 3 + 2 * len(self.spans)) as step:
+            with report.progress("spark-dominating", 6 + 2 * len(self.spans)) as step:
                 for count, bound in ((1, True), (1, False), (cores, False)):
-                    record = _run(home, count, whole, self.span, 4, self.repeats, bound)
-                    records.append({"part": "cores", "cores": count, "bound": bound, **record})
-                    step(f"{count} cores")
+                    for system in SYSTEMS:
+                        record = _run(home, system, count, whole, self.span, 4, self.repeats, bound)
+                        records.append({"part": "cores", "cores": count, "bound": bound, **record})
+                        step(f"{system}, {count} cores")
                 for span in self.spans:
                     files = [span, *[self.slides] * 4]
                     part = write(home / f"span-{span}", sum(files), self.small, files)
-                    record = _run(home, cores, part, span, 1, 1)
+                    record = _run(home, "skyband", cores, part, span, 1, 1)
                     pane = {"panes": span, "pane": self.small}
                     records.append({"part": "slide", "cores": cores, **pane, **record})
                     step(f"{span} panes on Spark")
@@ -82,23 +84,25 @@ class Dominating:
     def show(self, records: list[Record], console: Console) -> None:
         """Cores, slides, goals."""
         cores = [r for r in records if r["part"] == "cores"]
-        base = cores[1]["rows_per_s"]
+        base = {r["system"]: r["rows_per_s"] for r in cores if r["cores"] == 1 and not r["bound"]}
         console.print(
             report.table(
                 f"One ranking, k = {K}, d = {WIDTH}, {self.span} panes of {self.pane:,} points",
-                ("cores", "bound", "rows", "s", "rows/s", "x one core", "candidates", "state"),
+                ("system", "cores", "bound", "rows", "s", "rows/s", "x one core", "candidates",
+                 "state"),
                 [
                     (
-                        r["cores"], "yes" if r["bound"] else "no", r["rows"], r["seconds"],
-                        r["rows_per_s"],
-                        report.ratio(r["rows_per_s"], base), r["candidates"],
+                        r["system"], r["cores"], "yes" if r["bound"] else "no", r["rows"],
+                        r["seconds"], r["rows_per_s"],
+                        report.ratio(r["rows_per_s"], base[r["system"]]), r["candidates"],
                         report.size(r["state_bytes"]),
                     )
                     for r in cores
                 ],
-                f"{SHARDS} shards. Seconds are those of all micro-batches. Spark on one core runs "
-                "one task at a time; its worker in Python, the collector of garbage and the "
-                "compiler use the other core meanwhile, unless all are bound to one.",
+                f"{SHARDS} shards. skyband-scan: tasks read the files. Seconds are those of all "
+                "micro-batches. Spark on one core runs one task at a time; its worker in Python, "
+                "the collector of garbage and the compiler use the other core meanwhile, unless "
+                "all are bound to one.",
             )
         )  # fmt: skip
         shards = {r["panes"]: r for r in records if r["part"] == "shard"}
@@ -156,9 +160,9 @@ def goals(records: list[Record]) -> list[tuple[str, str, float, str]]:
     """What a query over all points must reach, as far as the records show."""
     rows: list[tuple[str, str, float, str]] = []
     cores = [r for r in records if r["part"] == "cores"]
-    if cores[-1]["cores"] > 1:
-        bound, one, many = (r["rows_per_s"] for r in cores)
-        label = f"{cores[-1]['cores']} cores / one"
+    for system in SYSTEMS if cores[-1]["cores"] > 1 else ():
+        bound, one, many = (r["rows_per_s"] for r in cores if r["system"] == system)
+        label = f"{system}: {cores[-1]['cores']} cores / one"
         rows.append((label, "at least 1.6", many / one, "yes" if many / one >= 1.6 else "NO"))
         rows.append((f"{label}, bound", "", many / bound, ""))
     for part, label in (("slide", "time on Spark"), ("shard", "pairs")):
@@ -237,7 +241,14 @@ def counted(span: int, rows: int, slides: int) -> Record:
 
 
 def _run(
-    home: Path, cores: int, folder: Path, span: int, files: int, repeats: int, bound: bool = False
+    home: Path,
+    system: str,
+    cores: int,
+    folder: Path,
+    span: int,
+    files: int,
+    repeats: int,
+    bound: bool = False,
 ) -> Record:
     """Measure in a process of its own, whose Spark has so many cores.
 
@@ -247,7 +258,8 @@ def _run(
     def tie() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
-    arguments = [str(home), f"local[{cores},4]", str(folder), str(span), str(files), str(repeats)]
+    numbers = [str(span), str(files), str(repeats)]
+    arguments = [str(home), system, f"local[{cores},4]", str(folder), *numbers]
     ran = subprocess.run(
         [sys.executable, "-m", "benchmarks.spark.dominating", *arguments],
         stdout=subprocess.PIPE,
@@ -262,29 +274,31 @@ def _run(
 def _measure(arguments: list[str]) -> Record:
     from skyband.spark import session
 
-    home, master, folder, span, files, repeats = arguments
+    home, system, master, folder, span, files, repeats = arguments
     spark = session(master, shuffle_partitions=SHARDS, settings={"spark.sql.warehouse.dir": home})
     warm = write(Path(home) / f"warm-{os.getpid()}", 40, 500, [20, 20])
-    _stream(spark, Path(home), warm, 10, 1)
+    _stream(spark, system, Path(home), warm, 10, 1)
     runs = [
-        _stream(spark, Path(home), Path(folder), int(span), int(files))
+        _stream(spark, system, Path(home), Path(folder), int(span), int(files))
         for _ in range(int(repeats))
     ]  # fmt: skip
     spark.stop()
     return min(runs, key=lambda record: record["seconds"])
 
 
-def _stream(spark: Any, home: Path, folder: Path, span: int, files: int) -> Record:
+def _stream(spark: Any, system: str, home: Path, folder: Path, span: int, files: int) -> Record:
     """One bounded run, and what a slide took in the micro-batches after the window was full."""
     import shutil
 
-    from skyband.spark import top_k_dominating
+    from benchmarks.spark.systems import rows_read
+    from skyband.spark import parquet, top_k_dominating
 
     out = home / "run"
     shutil.rmtree(out, ignore_errors=True)
-    reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", files)
+    options = {"maxFilesPerTrigger": str(files)}
+    source = parquet(spark, folder, schema=SCHEMA, stream=True, options=options)
     best = top_k_dominating(
-        reader.parquet(str(folder)),
+        source if system == "skyband-scan" else source.frame,
         k=K,
         dimensions=[(name, "min") for name in NAMES],
         time="ts",
@@ -304,8 +318,9 @@ def _stream(spark: Any, home: Path, folder: Path, span: int, files: int) -> Reco
     # the first batch answers nothing, the second what filled the window
     late = range(2, len(batches)) if len(batches) > 3 else range(1, len(batches))
     slides = sum(answered[i] for i in late)
-    rows = sum(p["numInputRows"] for p in batches)
+    rows = sum(map(rows_read, batches))
     return {
+        "system": system,
         "rows": rows,
         "seconds": sum(took),
         "rows_per_s": rows / sum(took),

@@ -24,7 +24,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark.sessions import session_and_folder
-from benchmarks.spark.study import STYLES
+from benchmarks.spark.study import SCAN_STYLE, STYLES
 
 SLIDE = 10  # seconds
 SLIDES = 360
@@ -41,7 +41,7 @@ Answers = dict[int, list[tuple[float, int]]]
 
 @dataclass(frozen=True)
 class Incomplete:
-    """Three systems, window / slide varied."""
+    """Four systems, window / slide varied."""
 
     rows: int = 2_000_000
     cars: int = 20_000
@@ -65,10 +65,13 @@ class Incomplete:
 
     def _measure(self, spark: Any, home: Path) -> list[Record]:
         from benchmarks.spark.systems import timed
+        from skyband.spark import parquet
 
         def run(system: str, folder: Path, ratio: int) -> Record:
-            reader = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", self.per_trigger)
-            took = timed(SYSTEMS[system](reader.parquet(str(folder)), ratio), home / system)
+            options = {"maxFilesPerTrigger": str(self.per_trigger)}
+            files = parquet(spark, folder, schema=SCHEMA, stream=True, options=options)
+            rows = files if system == SCAN else files.frame
+            took = timed(SYSTEMS[system](rows, ratio), home / system)
             return {
                 "system": system,
                 "window_over_slide": ratio,
@@ -82,16 +85,19 @@ class Incomplete:
 
         few = write(home / "few", _COMPARED, _COMPARED, 4, self.cars)
         for ratio in self.ratios:  # the JVM compiles meanwhile what each of them needs
-            for system in ("native", "skyband"):
+            for system in ("native", *OURS):
                 run(system, few, ratio)
-            compare(spark, home, few, ratio)
+            for system in OURS:
+                compare(spark, home, few, ratio, system)
         report.note(f"writing {self.rows:,} passages")
         whole = write(home / "whole", self.rows, self.rows, FILES, self.cars)
         run("floor", few, 1)
         records = [_best([run("floor", whole, 1) for _ in range(self.repeats)])]
         with report.progress("spark-incomplete", len(self.ratios)) as step:
             for ratio in self.ratios:
-                records.append(_best([run("skyband", whole, ratio) for _ in range(self.repeats)]))
+                for system in OURS:
+                    runs = [run(system, whole, ratio) for _ in range(self.repeats)]
+                    records.append(_best(runs))
                 slides = max(2, self.native_slides * 10 // max(10, ratio))
                 rows = self.rows * slides // SLIDES
                 begun = write(home / f"begun-{slides}", rows, self.rows, 4, self.cars)
@@ -123,8 +129,8 @@ class Incomplete:
                 rows,
                 "floor: Spark's tumbling max per car and camera. native: the same over sliding "
                 "windows, then the best by max_by, over the first slides. Its answers, Skyband's "
-                f"and the oracle's agreed on {_COMPARED:,} rows in every line. State as Spark "
-                "reports it, with RocksDB's own buffers.",
+                f"and the oracle's agreed on {_COMPARED:,} rows in every line. skyband-scan: tasks "
+                "read the files. State as Spark reports it, with RocksDB's own buffers.",
             )
         )  # fmt: skip
 
@@ -134,7 +140,7 @@ class Incomplete:
             1, 1, "Incomplete streams: rows per second as windows overlap more", panel=(4.6, 3.4)
         )
         panel = axes[0][0]
-        for system, (colour, marker) in STYLES.items():
+        for system, (colour, marker) in {**STYLES, **SCAN_STYLE}.items():
             points = [r for r in records if r["system"] == system]
             x, y = [r["window_over_slide"] for r in points], [r["rows_per_s"] for r in points]
             if system == "floor":
@@ -223,18 +229,23 @@ def _skyband(rows: Any, ratio: int) -> Any:
     )
 
 
-SYSTEMS = {"floor": _floor, "native": _native, "skyband": _skyband}
+SCAN = "skyband-scan"
+OURS = ("skyband", SCAN)
+SYSTEMS = {"floor": _floor, "native": _native, "skyband": _skyband, SCAN: _skyband}
 
 
-def compare(spark: Any, home: Path, part: Path, ratio: int) -> None:
-    """Raise unless the native query, Skyband and the oracle agree on every window of a part."""
+def compare(spark: Any, home: Path, part: Path, ratio: int, system: str) -> None:
+    """Raise unless the native query, Skyband and the oracle agree on every window of a part.
+
+    ``system`` says who reads Skyband's files.
+    """
     from pyspark.sql import functions as F
 
     end = F.unix_micros("window.end").alias("end")
     theirs = spark.read.parquet(str(home / "native" / "out")).select(end, "best").collect()
     native = {row["end"]: [(b["score"], b["car"]) for b in row["best"]] for row in theirs}
     ranked = F.array_sort(F.collect_list(F.struct("rank", "score", "car")))
-    ours = spark.read.parquet(str(home / "skyband" / "out"))
+    ours = spark.read.parquet(str(home / system / "out"))
     rows = ours.groupBy(end).agg(ranked.alias("rows")).collect()
     skyband = {row["end"]: [(r["score"], r["car"]) for r in row["rows"]] for row in rows}
     until = min(max(native, default=0), max(skyband, default=0))
@@ -245,7 +256,7 @@ def compare(spark: Any, home: Path, part: Path, ratio: int) -> None:
     if wrong or abs(len(native) - len(skyband)) > 2:
         raise AssertionError(
             f"window/slide {ratio}: {len(wrong)} of {len(expected)} windows differ "
-            f"(native {len(native)}, skyband {len(skyband)})"
+            f"(native {len(native)}, {system} {len(skyband)})"
         )
 
 

@@ -20,7 +20,15 @@ from benchmarks.spark import stream
 from benchmarks.spark.study import FILES, STYLES
 
 RATIO, K = 60, 100
-BOTH = ("floor", "skyband")
+SYSTEMS = ("floor", "skyband", "skyband-scan")
+
+
+TITLES = {
+    "floor": "Spark's tumbling max",
+    "skyband": "one ranking",
+    "skyband-scan": "one ranking, tasks read files",
+}
+"""The systems, as tables call them."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +38,17 @@ class Scale:
     Beside it Spark's own tumbling max: how far this machine's cores go at all.
     """
 
-    rows: int = 20_000_000
+    rows: int = 60_000_000
     keys: tuple[int, ...] = (100, 1_000, 10_000)
-    repeats: int = 3
+    repeats: int = 2
     name: str = field(default="spark_scale", init=False)
 
     @classmethod
     def sized(cls, quick: bool, rows: int | None = None) -> Scale:
-        """Over 2x10^7 rows, or fewer."""
+        """Over 6x10^7 rows, or fewer."""
         if quick:
             return cls(rows or 1_000_000, (100, 1_000), 1)
-        return cls(rows or 20_000_000)
+        return cls(rows or 60_000_000)
 
     def collect(self) -> list[Record]:
         """A record per number of cores, and per number of keys."""
@@ -54,7 +62,7 @@ class Scale:
             with report.progress("spark-scale", 2 + len(self.keys)) as step:
                 for count in sorted({1, cores}):
                     master = f"local[{count},4]"
-                    for record in run_apart(home, BOTH, master, whole, warm_up, 0, self.repeats):
+                    for record in run_apart(home, SYSTEMS, master, whole, warm_up, 0, self.repeats):
                         records.append({"cores": count, "keys": 0, **record})
                     step(f"{count} cores")
                 for keys in self.keys:
@@ -71,7 +79,7 @@ class Scale:
         base = {r["system"]: r["rows_per_s"] for r in records if r["cores"] == 1}
         rows = [
             (
-                r["keys"] or ("one ranking" if r["system"] == "skyband" else "tumbling max"),
+                r["keys"] or TITLES[r["system"]],
                 r["cores"], r["rows"], r["seconds"], r["rows_per_s"],
                 None if r["keys"] else report.ratio(r["rows_per_s"], base.get(r["system"])),
                 r["candidates"], report.size(r["state_bytes"]),
@@ -85,7 +93,7 @@ class Scale:
             "bytes per key",
         )  # fmt: skip
         note = (
-            "Tumbling max: Spark's own, for how far more cores go on this machine. State of the "
+            "The tumbling max shows how far more cores go on this machine. State of the "
             "candidates: what the last micro-batch wrote of it."
         )
         console.print(report.table(title, columns, rows, note))
@@ -132,8 +140,8 @@ def run_apart(
 
 def _measure(arguments: list[str]) -> list[Record]:
     from benchmarks.spark.standalone import SETTINGS
-    from benchmarks.spark.systems import SYSTEMS, Run, timed
-    from benchmarks.spark.systems import stream as read
+    from benchmarks.spark.systems import SCAN, Run, files, timed
+    from benchmarks.spark.systems import SYSTEMS as QUERIES
     from skyband.spark import session
 
     home, systems, master, folder, warm_up, keys, repeats = arguments
@@ -145,8 +153,9 @@ def _measure(arguments: list[str]) -> list[Record]:
     k = 10 if int(keys) else K
 
     def run(system: str, source: str) -> Run:
-        rows = read(spark, Path(source), FILES // 2)
-        return timed(SYSTEMS[system](rows, RATIO, k, **options), Path(home) / "run")
+        trades = files(spark, Path(source), FILES // 2)
+        rows = trades if system == SCAN else trades.frame
+        return timed(QUERIES[system](rows, RATIO, k, **options), Path(home) / "run")
 
     fastest: dict[str, Run] = {}
     for turn, source in enumerate([warm_up, *int(repeats) * [folder]]):

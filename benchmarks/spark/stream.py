@@ -21,19 +21,19 @@ def write(folder: Path, rows: int, total: int, files: int, keys: int = 20) -> Pa
         return folder
     folder.mkdir(parents=True)
     edges = np.linspace(0, rows, files + 1).astype(int)
-    gap = SLIDES * SLIDE * 1_000_000 / total
     for number in range(files):
         low, high = int(edges[number]), int(edges[number + 1])
         pq.write_table(
-            _trades(low, high, gap, keys),
+            trades(low, high, total, keys),
             folder / f"part-{number:03d}.parquet",
             row_group_size=1 << 20,
         )
     return folder
 
 
-def _trades(low: int, high: int, gap: float, keys: int) -> pa.Table:
-    """Trades by number, the same whatever file they are in: random by blocks of their own."""
+def trades(low: int, high: int, total: int, keys: int = 20) -> pa.Table:
+    """Some of ``total`` trades, the same in whatever file: they are random by blocks."""
+    gap = SLIDES * SLIDE * 1_000_000 / total
     block = 100_000
     parts = []
     for first in range(low - low % block, high, block):

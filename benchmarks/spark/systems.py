@@ -105,7 +105,7 @@ def timed(leaders: DataFrame, home: Path) -> Run:
     progress = query.recentProgress
     state = [sum(op["memoryUsedBytes"] for op in p["stateOperators"]) for p in progress]
     return Run(
-        sum(map(_rows, progress)),
+        sum(map(rows_read, progress)),
         sum(p["durationMs"]["triggerExecution"] for p in progress) / 1000,
         max(state, default=0),
         _candidates(progress),
@@ -113,7 +113,7 @@ def timed(leaders: DataFrame, home: Path) -> Run:
     )
 
 
-def _rows(report: Any) -> int:
+def rows_read(report: Any) -> int:
     """The rows that a micro-batch read; where tasks read files, Spark counts those."""
     for name, row in (report["observedMetrics"] or {}).items():
         if name.startswith("skyband rows"):
