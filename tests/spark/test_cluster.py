@@ -158,12 +158,15 @@ def ended(process: subprocess.Popen[str], code: int) -> str:
 def test_a_job_from_kafka_brings_skyband_along(
     cluster: Standalone, pythons: dict[str, str], kafka: servers.KafkaServer, tmp_path: Path
 ) -> None:
-    """Also to executors that come later, in the place of one that was killed."""
+    """Also to executors that come later, in the place of one that was killed.
+
+    A signal has stopped the job before, within its first batches; this run goes on from there.
+    """
     rows = kafka_trades.trades(11, 200)
     kafka.make_topic("cluster", 3)
     kafka.send("cluster", kafka_trades.spread(rows, 3))
     options = {"kafka.bootstrap.servers": kafka.address, "subscribe": "cluster"}
-    options |= {"maxOffsetsPerTrigger": 100}
+    options |= {"maxOffsetsPerTrigger": 70}
     own = {
         "spark.pyspark.python": pythons["bare"],
         "spark.executorEnv.NUMBA_CACHE_DIR": "",  # which tests have, comes before
@@ -179,8 +182,14 @@ def test_a_job_from_kafka_brings_skyband_along(
         session={"shuffle_partitions": 2, "settings": {**ROOM, **own}},
         drain=True,
     )
+    commits = tmp_path / "checkpoint" / "commits"
+    stopped = skyband(file, "--master", cluster.master)
+    wait_for((commits / "0").exists, "a first batch", MOST_SECONDS)
+    stopped.terminate()
+    ended(stopped, 143)
+    done = len([path for path in commits.iterdir() if path.name.isdigit()])
     running = skyband(file, "--master", cluster.master)
-    kill_an_executor(cluster, running, tmp_path / "checkpoint" / "commits" / "0")
+    kill_an_executor(cluster, running, commits / str(done))
     ended(running, 0)
     [sent] = (tmp_path / "caches" / "skyband-sent").iterdir()
     assert sent.name == package.digest()

@@ -24,6 +24,7 @@ from skyband.spark.scan.source import ParquetSource
 from skyband.spark.sessions import SETTINGS
 from skyband.spark.state import batch
 from skyband.spark.state.processor import StateSpec, WindowProcessor
+from skyband.spark.warm_up import start_scanning_workers
 
 if TYPE_CHECKING:
     from skyband.spark.scan.planning import Reading
@@ -41,6 +42,8 @@ def ask(df: DataFrame | ParquetSource, family: Family, options: CommonOptions) -
     files = reading(rows, plan, source)
     if files is not None:
         LOG.info("files are %s", files.words)
+        if files.scan is not None and rows.isStreaming:
+            start_scanning_workers(rows.sparkSession)
     return answer(rows, plan, files=files)
 
 
