@@ -55,7 +55,7 @@ check: setup lint kernels browser ## for everyday work: lint, and all tests that
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not spark"
 
 faults: setup kernels classes jars ## kill drivers five times at each sink, damage checkpoints, lose workers, send signals
-	SKYBAND_KILLS=5 $(BIN)/python -m pytest -q tests/faults tests/spark/test_signals.py
+	SKYBAND_KILLS=5 $(BIN)/python -m pytest -q -n 2 --dist worksteal tests/faults tests/spark/test_signals.py
 
 test: setup lint kernels classes jars browser ## everything: lint, the suite compiled, the kernels interpreted
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal
