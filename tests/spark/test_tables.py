@@ -108,14 +108,14 @@ def test_a_delta_table(spark: SparkSession, tmp_path: Path) -> None:
     """
     example = tmp_path / "delta-source.yaml"
     shutil.copy(EXAMPLES / "jobs" / example.name, example)
+    trades = pa.Table.from_pylist(list(map(trade, samples.rows(5, 300))), TRADES)
+    for part in (trades.slice(0, 200), trades.slice(200)):
+        deltalake.write_deltalake(str(tmp_path / "trades-table"), part, mode="append")
     if not pyspark.__version__.startswith("4.2"):
         refused = python(tmp_path, "-m", "skyband.cli", "run", example)
         assert refused.returncode == 2
         assert "no delta connector is known for Spark 4.3" in refused.stderr
         return
-    trades = pa.Table.from_pylist(list(map(trade, samples.rows(5, 300))), TRADES)
-    for part in (trades.slice(0, 200), trades.slice(200)):
-        deltalake.write_deltalake(str(tmp_path / "trades-table"), part, mode="append")
     content = yaml.safe_load(example.read_text())
     batch = {**content, "trigger": "batch", "sink": {"format": "parquet", "path": "of-batch"}}
     del batch["checkpoint"]

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,14 +234,18 @@ def _failure(ivy: Sequence[str]) -> str | None:
             signal.signal(number, signal.SIG_IGN)
 
     try:
-        run = subprocess.run(
-            ivy,
-            capture_output=True,
-            text=True,
-            timeout=_MOST_SECONDS,
-            start_new_session=True,
-            preexec_fn=ignore_signals,
-        )
+        # from a thread: a signal that interrupts the start of a process leaves it behind
+        with ThreadPoolExecutor(1) as starter:
+            starting = starter.submit(
+                subprocess.Popen[str],
+                ivy,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+                preexec_fn=ignore_signals,
+            )
+        return _outcome(starting.result())
     except subprocess.TimeoutExpired:
         return f"Ivy has not ended after {_MOST_SECONDS:.0f} seconds"
     except OSError as error:
@@ -249,9 +254,22 @@ def _failure(ivy: Sequence[str]) -> str | None:
             "Java 17 or later",
             "install it, or name its folder in the environment: JAVA_HOME",
         ) from None
-    if run.returncode < 0:
-        return f"Ivy was killed by {signal.Signals(-run.returncode).name}"
-    return _reason(run.stdout + run.stderr) if run.returncode else None
+    finally:
+        if starting.exception() is None:
+            starting.result().kill()
+
+
+def _outcome(ivy: subprocess.Popen[str]) -> str | None:
+    """Wait for Ivy; why it failed, None if it did not."""
+    with ivy:
+        try:
+            output, _ = ivy.communicate(timeout=_MOST_SECONDS)
+        except BaseException:
+            ivy.kill()
+            raise
+    if ivy.returncode < 0:
+        return f"Ivy was killed by {signal.Signals(-ivy.returncode).name}"
+    return _reason(output) if ivy.returncode else None
 
 
 def _module(coordinates: Sequence[str], with_dependencies: bool) -> str:
