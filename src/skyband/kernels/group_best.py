@@ -14,8 +14,11 @@ import numpy as np
 from skyband.kernels.jit import entry, lean
 from skyband.order import Ints
 
-BLOCK = 256
+BLOCK = 64
 """Rows that are passed over at once if none of them reaches the threshold."""
+
+PANES = 8
+"""Panes over which such rows may be spread: of more, one hardly has a threshold yet."""
 
 
 class Best(NamedTuple):
@@ -77,13 +80,18 @@ def best_of_panes(scores: Any, positions: Ints, grid: Grid, k: int, best: Best) 
     rows = len(scores)
     while place < rows:
         until = min(place + BLOCK, rows)
-        inside = begin < end
-        if inside:
-            inside = _all_inside(positions, place, until, begin, end)
-        if inside and _none_reaches(scores, place, until, best.bar[pane]):
+        bounded, bar = True, best.bar[pane]  # none of this block that wins is below the bar
+        if not _all_inside(positions, place, until, begin, end):
+            first, last = _panes_of(positions, place, until, grid)
+            bounded = last - first < PANES
+            if bounded:
+                bar = _lowest(best.bar, first, last)
+        if bounded and _none_reaches(scores, place, until, bar):
             place = until
             continue
         for at in range(place, until):
+            if bounded and scores[at] < bar:
+                continue
             position = positions[at]
             if position < begin or position >= end:
                 number = (position - grid.first) // grid.slide
@@ -121,17 +129,42 @@ def best_of_groups(
 
 @lean
 def _all_inside(positions: Ints, low: int, high: int, begin: int, end: int) -> bool:
+    block = positions[low:high]
     outside = 0
-    for at in range(low, high):
-        outside |= (positions[at] < begin) | (positions[at] >= end)
+    for at in range(len(block)):
+        outside |= (block[at] < begin) | (block[at] >= end)
     return outside == 0
 
 
 @lean
+def _panes_of(positions: Ints, low: int, high: int, grid: Grid) -> tuple[int, int]:
+    """The first and the last pane that some rows may be in."""
+    block = positions[low:high]
+    oldest, newest = block[0], block[0]
+    for at in range(len(block)):
+        oldest = min(oldest, block[at])
+        newest = max(newest, block[at])
+    halves = 2 if grid.split > 0 else 1
+    first = (oldest - grid.first) // grid.slide * halves
+    last = (newest - grid.first) // grid.slide * halves + halves - 1
+    return first, last
+
+
+@lean
+def _lowest(bars: Any, first: int, last: int) -> Any:
+    """The lowest threshold of some panes."""
+    bar = bars[first]
+    for pane in range(first + 1, last + 1):
+        bar = min(bar, bars[pane])
+    return bar
+
+
+@lean
 def _none_reaches(scores: Any, low: int, high: int, bar: Any) -> bool:
+    block = scores[low:high]  # whose places are no negative ones, so this is done by vectors
     reached = 0
-    for at in range(low, high):
-        reached |= scores[at] >= bar
+    for at in range(len(block)):
+        reached |= block[at] >= bar
     return reached == 0
 
 

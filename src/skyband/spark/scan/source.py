@@ -44,7 +44,7 @@ _CONFIGURED = {
     "spark.sql.files.ignoreMissingFiles": "false",
 }
 """How Spark must be configured to read as tasks do."""
-_PER_CORE = 2  # tasks that read, for each core or shuffle partition, whatever there are more of
+_PER_CORE = 4  # tasks that read, for each core or shuffle partition, whatever there are more of
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,9 @@ class ParquetSource:
         last = F.col("length") - 1
         low = F.explode(F.sequence(F.lit(0).cast("bigint"), last, F.lit(PIECE).cast("bigint")))
         # Spark skips files without a byte, too: writers that are killed leave such
-        pieces = self._files.filter("length > 0").select("path", low.alias("low"))
+        files = self._files.filter("length > 0")
+        # one task deals the pieces out evenly; each of several would begin with a task by chance
+        pieces = files.coalesce(1).select("path", low.alias("low"))
         clock = F.unix_micros(F.current_timestamp())
         return pieces.select(
             "path", "low", (F.col("low") + PIECE).alias("high"), clock.alias("now")
