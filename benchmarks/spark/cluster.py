@@ -27,14 +27,14 @@ class Cluster:
     core. Beside it Spark's own tumbling max, as in ``spark-scale``.
     """
 
-    rows: int = 40_000_000
-    repeats: int = 3
+    rows: int = 80_000_000
+    repeats: int = 2
     name: str = field(default="spark_cluster", init=False)
 
     @classmethod
     def sized(cls, quick: bool, rows: int | None = None) -> Cluster:
-        """Over 4x10^7 rows, or fewer."""
-        return cls(rows or 8_000_000, 1) if quick else cls(rows or 40_000_000)
+        """Over 8x10^7 rows, or fewer."""
+        return cls(rows or 8_000_000, 1) if quick else cls(rows or 80_000_000)
 
     def collect(self) -> list[Record]:
         """A record per system and number of workers."""

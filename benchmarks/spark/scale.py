@@ -20,6 +20,7 @@ from benchmarks.spark import stream
 from benchmarks.spark.study import FILES, STYLES
 
 RATIO, K = 60, 100
+WARM_UPS = 4  # turns over few rows: a JVM compiles what a query needs in several of them
 SYSTEMS = ("floor", "skyband", "skyband-scan")
 
 
@@ -153,16 +154,16 @@ def _measure(arguments: list[str]) -> list[Record]:
     k = 10 if int(keys) else K
 
     def run(system: str, source: str) -> Run:
-        trades = files(spark, Path(source), FILES // 2)
+        trades = files(spark, Path(source), FILES)
         rows = trades if system == SCAN else trades.frame
         return timed(QUERIES[system](rows, RATIO, k, **options), Path(home) / "run")
 
     fastest: dict[str, Run] = {}
-    for turn, source in enumerate([warm_up, *int(repeats) * [folder]]):
+    for turn, source in enumerate([*WARM_UPS * [warm_up], *int(repeats) * [folder]]):
         for system in systems.split(","):
             took = run(system, source)
             report.note(f"{system}, {took.rows:,} rows: {took.seconds:.1f} s")
-            if turn > 0:
+            if turn >= WARM_UPS:
                 fastest[system] = min(fastest.get(system, took), took, key=lambda r: r.seconds)
     spark.stop()
     return [

@@ -24,6 +24,7 @@ from rich.console import Console
 from benchmarks import report
 from benchmarks.measure import Record
 from benchmarks.spark import stream
+from benchmarks.spark.scale import WARM_UPS
 from benchmarks.spark.sessions import session_and_folder
 from benchmarks.spark.study import SCAN_STYLE, STYLES
 
@@ -31,7 +32,6 @@ RATIO = 60
 FILES = 16  # of the smaller stream; the larger one has more of the same size
 _SYSTEMS = ("floor", "skyband-scan")
 _GIB = 1 << 30
-_WARM_UPS = 4  # turns over few rows: a JVM compiles what a query needs in several of them
 _LOOK = 0.2  # seconds between two looks at workers, whose peak the system keeps
 
 
@@ -103,7 +103,7 @@ class Sizes:
             }
 
         warm_up = stream.write(home / "few", 400_000, 400_000, FILES)
-        for _ in range(_WARM_UPS):
+        for _ in range(WARM_UPS):
             for system in _SYSTEMS:
                 run(system, warm_up, self.ks[0])
         points = [(self.small, FILES, k) for k in self.ks]

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -233,6 +233,7 @@ def _failure(ivy: Sequence[str]) -> str | None:
         for number in ENDING_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
 
+    starting: Future[subprocess.Popen[str]] | None = None
     try:
         # from a thread: a signal that interrupts the start of a process leaves it behind
         with ThreadPoolExecutor(1) as starter:
@@ -255,7 +256,7 @@ def _failure(ivy: Sequence[str]) -> str | None:
             "install it, or name its folder in the environment: JAVA_HOME",
         ) from None
     finally:
-        if starting.exception() is None:
+        if starting is not None and starting.exception() is None:
             starting.result().kill()
 
 
