@@ -195,7 +195,7 @@ def test_a_peer_gets_ever_more_rows(rows, tmp_path):
     assert rows.sizes == [100, 400, 1_600]
     assert beginnings(20_000_000, 20_000)[0] == 20_000_000 // 4**4
     peer = Fake()
-    how = timed(peer, QUESTIONS[1], rows, tmp_path / "out", 60)
+    how = timed(peer, QUESTIONS[1], rows, tmp_path / "out", 1_601)
     assert (how.outcome, how.rows, how.seconds, how.rows_per_s) == ("answered", 1_600, 1_600, 1)
     assert peer.asked == [50, 100, 400, 1_600]
     peer = Fake()
@@ -204,8 +204,14 @@ def test_a_peer_gets_ever_more_rows(rows, tmp_path):
 
 
 def test_a_slow_peer_is_shown_with_the_rows_that_it_managed(rows, tmp_path):
-    how = timed(Fake(most=400), QUESTIONS[1], rows, tmp_path / "out", 60)
+    peer = Fake(most=400)
+    how = timed(peer, QUESTIONS[1], rows, tmp_path / "out", 1_500)
     assert (how.outcome, how.rows, how.seconds) == ("stopped", 400, 400)
+    assert peer.asked[-1] == 1_600
+    peer = Fake(most=400)
+    how = timed(peer, QUESTIONS[1], rows, tmp_path / "out", 1_000)
+    assert (how.outcome, how.rows, how.seconds) == ("stopped", 400, 400)
+    assert peer.asked[-1] == 400  # 1,600 rows would take 1.6 limits
     how = timed(Fake(most=50), QUESTIONS[1], rows, tmp_path / "out", 60)
     assert (how.outcome, how.rows, how.seconds, how.rows_per_s) == ("stopped", 0, None, None)
     how = timed(Fake(most=10), QUESTIONS[1], rows, tmp_path / "out", 60)

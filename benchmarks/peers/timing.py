@@ -1,4 +1,7 @@
-"""How a peer is timed: its answers first, then ever more rows, until a minute is over."""
+"""How a peer is timed: its answers first, then ever more rows, until a minute is over.
+
+More rows than it can manage are not tried, where the two runs before leave no doubt.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from benchmarks.peers.question import Question, difference
 Outcome = Literal["answered", "stopped", "differs", "failed", "missing"]
 _PATIENCE = 5  # as many limits for a comparison, in which a process that was just started warms up
 _AGAIN = 0.25  # of the limit: a run as short as that is repeated, and the shorter one counts
+_HOPELESS = 1.5  # limits: what would take as long by the two runs before is not started
 
 
 class Asked(Protocol):
@@ -71,8 +75,10 @@ def timed(peer: Asked, question: Question, stream: Stream, target: Path, limit: 
         return Timed("failed", note=str(error))
     if wrong is not None:
         return Timed("differs", note=wrong)
-    managed = Timed("stopped")
+    before = managed = Timed("stopped")
     for rows in stream.sizes:
+        if _predicted(before, managed, rows) > _HOPELESS * limit:
+            return managed
         source = stream.write(rows)
         try:
             seconds = peer.ask(question, source, target, limit)
@@ -83,5 +89,13 @@ def timed(peer: Asked, question: Question, stream: Stream, target: Path, limit: 
         except Failed as error:
             return Timed("failed", managed.rows, managed.seconds, str(error))
         outcome: Outcome = "answered" if rows == stream.sizes[-1] else "stopped"
-        managed = Timed(outcome, rows, seconds)
+        before, managed = managed, Timed(outcome, rows, seconds)
     return managed
+
+
+def _predicted(before: Timed, managed: Timed, rows: int) -> float:
+    """The seconds that more rows take if each takes as long as between the last two runs."""
+    if before.seconds is None or managed.seconds is None:
+        return 0.0
+    per_row = (managed.seconds - before.seconds) / (managed.rows - before.rows)
+    return managed.seconds + per_row * (rows - managed.rows)
