@@ -73,9 +73,10 @@ def rows_of(parts):
     ),
     ends=st.booleans(),
     by_kernel=st.lists(st.booleans(), min_size=5, max_size=5),
+    room=st.sampled_from([1 << 18, 5, 1]),
 )
 def test_blocks_are_answered_and_kept_as_panes_are(
-    kind, size, slide, k, oldest_first, whole, counted, first_full, steps, ends, by_kernel
+    kind, size, slide, k, oldest_first, whole, counted, first_full, steps, ends, by_kernel, room
 ):
     if kind != "sliding":
         size = size * slide
@@ -111,10 +112,13 @@ def test_blocks_are_answered_and_kept_as_panes_are(
         expected = plain.open(None, fields)
         answers = list(expected.run([plain.pane((None, *row)) for row in rows], progress))
         state = spec.open(None, fields)
-        packed.PackedState._panes_met = packed._WORTH_LOADING if by_kernel[place] else -(1 << 40)
+        packed.PackedState._rows_met = packed._WORTH_LOADING if by_kernel[place] else -(1 << 40)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(packed, "_ROWS_AT_ONCE", room)  # of which a kernel may need more
+            blocks_of_answers = list(state.run(data, progress))
         parts = [
             pa.ipc.read_record_batch(pa.py_buffer(block), spec.answers)
-            for (block,) in state.run(data, progress)
+            for (block,) in blocks_of_answers
         ]
         assert rows_of(parts) == answers
         assert state.alarm == expected.alarm
@@ -126,7 +130,7 @@ def test_blocks_are_answered_and_kept_as_panes_are(
 def test_a_pane_that_comes_after_its_window_is_a_mistake():
     plain = CandidateSpec(("key",), TimeAxis("at", 0), GRIDS[TimeWindow](2, 1), 2, TYPES, False)
     spec = plain.packed()
-    packed.PackedState._panes_met = packed._WORTH_LOADING
+    packed.PackedState._rows_met = packed._WORTH_LOADING
     first = spec.open(None, None)
     list(first.run(blocks(spec, [(20, [3.0], 0), (22, [1.0], 0)])[0], WatermarkProgress(11, False)))
     late = spec.open(None, first.save())
@@ -137,7 +141,7 @@ def test_a_pane_that_comes_after_its_window_is_a_mistake():
 def test_more_windows_than_a_kernel_has_room_for_come_in_pieces(monkeypatch):
     plain = CandidateSpec(("key",), TimeAxis("at", 0), GRIDS[TimeWindow](50, 1), 2, TYPES, False)
     spec = plain.packed()
-    packed.PackedState._panes_met = packed._WORTH_LOADING
+    packed.PackedState._rows_met = packed._WORTH_LOADING
     monkeypatch.setattr(packed, "_ROWS_AT_ONCE", 20)
     data, rows = blocks(spec, [(20, [3.0, 2.0], 0), (22, [1.0], 0)])
     answers = spec.open(None, None).run(data, WatermarkProgress(100, False))
@@ -218,3 +222,9 @@ def test_what_is_not_packed(different):
     plain = CandidateSpec(("key",), TimeAxis("at", 0), GRIDS[TimeWindow](2, 1), 2, TYPES, False)
     assert plain.packed() is not None
     assert replace(plain, **different).packed() is None
+
+
+def test_long_rankings_are_packed_without_keys():
+    plain = CandidateSpec((ALL,), TimeAxis("at", 0), GRIDS[TimeWindow](2, 1), 2, TYPES, False)
+    assert plain.packed() is None
+    assert replace(plain, k=1_000).packed() is not None

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from skyband.spark.state.packed import PackedSpec
 
+_MANY = 250
+"""Rows of a window, from which on a single ranking is handed over in blocks."""
+
 Column = list[Any]
 Side = Literal["left", "right"]
 
@@ -438,11 +441,12 @@ class CandidateSpec(StateSpec):
     def packed(self) -> PackedSpec | None:
         """The same for whole rankings by row number and key, without nested columns.
 
-        A single ranking has few panes in a batch: two more steps in Python would cost it more than
-        they save.
+        A single ranking has few panes in a batch: if they are short, two more steps in Python cost
+        it more than they save.
         """
         nested = any(isinstance(type, (ArrayType, StructType)) for type in self.types)
-        if self.groups == (ALL,) or self.changes or self.shares_ranks or nested:
+        few = self.groups == (ALL,) and self.k < _MANY
+        if few or self.changes or self.shares_ranks or nested:
             return None
         from skyband.spark.state.packed import PackedSpec
 

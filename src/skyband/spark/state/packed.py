@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ from skyband.order import Ints
 from skyband.spark.axis import WatermarkProgress
 from skyband.spark.columns import indexed
 from skyband.spark.state.batch import handed_over, tables
-from skyband.spark.state.candidates import CandidateSpec, CandidateState
+from skyband.spark.state.candidates import Candidates, CandidateSpec, CandidateState
 from skyband.spark.state.processor import (
     KeyState,
     PaneStore,
@@ -43,7 +43,7 @@ BLOCK = "block"
 _BYTES_AT_ONCE = 8 << 20  # of panes, in a task that packs them
 _ROWS_AT_ONCE = 1 << 18  # ranked rows that a kernel has room for
 _KERNEL = "skyband.kernels.pane_candidates"
-_WORTH_LOADING = 2_000  # panes of a worker, from which on its kernel is worth loading
+_WORTH_LOADING = 10_000  # rows in panes of a worker, from which on its kernel is worth loading
 
 
 @dataclass(frozen=True)
@@ -156,10 +156,25 @@ class PackedSpec(StateSpec):
                 yield one([key[first:] for key in batch.columns[:width]], parts)
 
 
+class _Work(NamedTuple):
+    """What a kernel is to do with some panes: ``windows`` from ``first`` to ``last``, at most."""
+
+    saved: Candidates
+    order: Ints  # of the panes that count
+    number: Ints  # of each pane
+    length: Ints  # rows of each pane
+    complete: int  # the last window that rows complete
+    upto: int  # the last window that is answered
+    windows: int
+    first: int
+    last: int
+    fits: bool  # whether the kernel has room for all
+
+
 class PackedState(KeyState):
     """The candidates of one key, in columns; or, where a kernel is not worth it, as plain ones."""
 
-    _panes_met = 0  # by this worker
+    _rows_met = 0  # by this worker, in panes
 
     def __init__(self, spec: PackedSpec, fields: Mapping[str, Any] | None) -> None:
         self.spec = spec
@@ -173,41 +188,59 @@ class PackedState(KeyState):
 
         layout = self.spec.panes
         batches = [pa.ipc.read_record_batch(pa.py_buffer(data), layout) for data in panes]
-        count = sum(batch.num_rows for batch in batches)
-        PackedState._panes_met += count
-        if count and (PackedState._panes_met >= _WORTH_LOADING or _KERNEL in sys.modules):
-            (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-            answers = self._run_kernel(rows, progress)
-            if answers is not None:
-                if answers.num_rows:
-                    yield (bytes(answers.serialize()),)
-                return
-        yield from self._run_plain(batches, progress)
+        rows = sum(len(batch.column("scores").flatten()) for batch in batches)
+        PackedState._rows_met += rows
+        answers: Iterator[pa.RecordBatch]
+        if rows and (PackedState._rows_met >= _WORTH_LOADING or _KERNEL in sys.modules):
+            (table,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+            answers = self._in_columns(table, progress)
+        else:
+            answers = self._plainly(batches, progress)
+        before: pa.RecordBatch | None = None
+        for block in filter(len, answers):
+            if before is not None:
+                yield (_block_of(before, None),)
+            before = block
+        if before is not None:
+            yield (_block_of(before, len(self._saved["score"])),)
 
-    def _run_plain(
+    def _plainly(
         self, batches: list[pa.RecordBatch], progress: WatermarkProgress
-    ) -> Iterator[tuple[Any, ...]]:
+    ) -> Iterator[pa.RecordBatch]:
+        """Answer window by window, without a kernel."""
         plain = self.spec.plain
         state = plain.open(None, self._fields)
         rows = (zip(*(column.to_pylist() for column in b.columns), strict=True) for b in batches)
         panes = [plain.pane((None, *row)) for part in rows for row in part]
         layout = StructType(list(plain.output))
-        for answers in handed_over(state.run(panes, progress), layout, plain.weight):
-            yield (bytes(answers.serialize()),)
+        yield from handed_over(state.run(panes, progress), layout, plain.weight)
         self._keep(state)
+
+    def _in_columns(
+        self, panes: pa.RecordBatch, progress: WatermarkProgress
+    ) -> Iterator[pa.RecordBatch]:
+        """Answer by the kernel: half of the windows after the other, if it has no room for all."""
+        import pyarrow as pa
+
+        work = self._work(panes, progress)
+        if work is None or (not work.fits and work.first >= work.last):
+            yield from self._plainly([panes], progress)
+        elif work.fits:
+            yield self._run_kernel(panes, progress, work)
+        else:
+            middle = (work.first + work.last) // 2
+            is_early = panes.column("pane").to_numpy() >> 1 <= middle
+            halves = (is_early, WatermarkProgress(middle, False)), (~is_early, progress)
+            for inside, upto in halves:
+                yield from self._in_columns(panes.filter(pa.array(inside)), upto)
+                self._fields = self._saved
 
     def _keep(self, state: CandidateState) -> None:
         self._saved = state.save()
         self._due = None if state.candidates.idle else state.candidates.due
 
-    def _run_kernel(
-        self, panes: pa.RecordBatch, progress: WatermarkProgress
-    ) -> pa.RecordBatch | None:
-        """Answer in columns; None if there are more windows than a kernel has room for."""
-        import pyarrow as pa
-
-        from skyband.kernels.pane_candidates import Panes, Query, answer_panes, rows_of, run_of
-
+    def _work(self, panes: pa.RecordBatch, progress: WatermarkProgress) -> _Work | None:
+        """What the kernel has to do; None where it cannot tell how much room that needs."""
         plain, grid = self.spec.plain, self.spec.grid
         saved = plain.open(None, self._fields).candidates
         number = panes.column("pane").to_numpy()
@@ -228,12 +261,24 @@ class PackedState(KeyState):
             ranked.insert(0, newest)
         grid.require_few_windows(ranked, saved.due, upto)
         windows = grid.count_windows(ranked, saved.due, upto) if ranked else 0
-        if windows * plain.k > _ROWS_AT_ONCE:
-            return None
         if len(order) and int(number[order[0]]) >> 1 < saved.due:
             step, due = int(number[order[0]]) >> 1, saved.due
             raise AssertionError(f"pane of window {step} after window {due - 1} was answered")
+        first = max(saved.due, ranked[0] >> 1) if ranked else upto
+        last = min(upto, int(grid.last(ranked[-1]))) if ranked else upto
+        fits = windows * plain.k <= _ROWS_AT_ONCE
+        return _Work(saved, order, number, length, complete, upto, windows, first, last, fits)
 
+    def _run_kernel(
+        self, panes: pa.RecordBatch, progress: WatermarkProgress, work: _Work
+    ) -> pa.RecordBatch:
+        """Answer in columns."""
+        import pyarrow as pa
+
+        from skyband.kernels.pane_candidates import Panes, Query, answer_panes, rows_of, run_of
+
+        plain, saved = self.spec.plain, work.saved
+        order, number, length, windows = work.order, work.number, work.length, work.windows
         ends = np.cumsum(length)
         score = np.array(panes.column("scores").flatten().to_numpy())  # Arrow's own is read-only
         rows = rows_of(len(saved) + len(score), score.dtype)
@@ -251,7 +296,7 @@ class PackedState(KeyState):
                 len(saved),
             ),
             Query(plain.k, plain.first_full_window, plain.oldest_first),
-            upto,
+            work.upto,
         )
         pool = [
             pa.concat_arrays([pa.array(column, values.type), values])
@@ -262,7 +307,7 @@ class PackedState(KeyState):
             )
         ]
         kept = int(run.now["kept"][0])
-        if progress.ended and complete < progress.closed:
+        if progress.ended and work.complete < progress.closed:
             kept = 0
         left = run.spare if run.now["turned"][0] else run.rows
         due = int(run.now["due"][0])
@@ -270,7 +315,7 @@ class PackedState(KeyState):
         columns = {f"kept_{i}": column.take(slots).to_pylist() for i, column in enumerate(pool)}
         self._saved = {
             "due": due,
-            "reached": complete,
+            "reached": work.complete,
             "beaten": left.dominators[:kept].tolist(),
             "pane": left.pane[:kept].tolist(),
             "place": left.place[:kept].tolist(),
@@ -314,6 +359,15 @@ class PackedState(KeyState):
     def save(self) -> dict[str, Any]:
         """The candidates, and how far they are answered."""
         return self._saved
+
+
+def _block_of(answers: pa.RecordBatch, left: int | None) -> bytes:
+    """A block of answers, of which the last tells how many candidates are left, or none does."""
+    import pyarrow as pa
+
+    place = answers.schema.get_field_index("candidates")
+    column = pa.array([None] * (len(answers) - 1) + [left], pa.int64())
+    return bytes(answers.set_column(place, answers.schema.field(place), column).serialize())
 
 
 def _fill(rows: Rows, ranking: Any, dominators: Ints, last: Ints) -> None:
