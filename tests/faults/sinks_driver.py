@@ -4,8 +4,7 @@
 
 One stream over ``source`` writes each batch into PostgreSQL, Redis and a Delta table. Points are
 ``before`` and ``after`` a write, and ``inside``: rows are copied, or commands sent, or a file is
-written, and nothing is committed. Of Delta that is a race with its commit: if it is lost, the file
-``missed`` says so.
+written, and nothing is committed. A batch without rankings has no inside: the next one is taken.
 """
 
 from __future__ import annotations
@@ -13,18 +12,19 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from deltalake.exceptions import DeltaError
 from pyspark.sql import DataFrame, SparkSession
 from redis import Connection
 
 from skyband.spark import drain, session
 from skyband.spark.draining import drained
 from skyband.spark.sinks import to_delta, to_postgres, to_redis
+from skyband.spark.sinks.delta import DeltaRankings
 from skyband.spark.sinks.postgres import PostgresTable
 from skyband.spark.sinks.ranked_batch import BatchWriter
 from tests.conftest import INTERPRETED_PLANS
@@ -52,7 +52,7 @@ def main(home: Path, postgres: str, redis: str, *death: str) -> None:
     }
     if death:
         sink, point, batch = death
-        writers[sink] = deadly(spark, writers[sink], sink, point, int(batch), home)
+        writers[sink] = deadly(spark, writers[sink], sink, point, int(batch))
 
     def write(rows: DataFrame, batch: int) -> None:
         rows.persist()
@@ -68,7 +68,7 @@ def main(home: Path, postgres: str, redis: str, *death: str) -> None:
 
 
 def deadly(
-    spark: SparkSession, write: BatchWriter, sink: str, point: str, fatal: int, home: Path
+    spark: SparkSession, write: BatchWriter, sink: str, point: str, fatal: int
 ) -> BatchWriter:
     """The same writer, which is killed while it writes one batch."""
     java = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
@@ -78,30 +78,31 @@ def deadly(
         os.kill(os.getpid(), signal.SIGKILL)
 
     def write_and_die(rows: DataFrame, batch: int) -> None:
-        if batch >= fatal and point == "before":
-            die()
-        if batch >= fatal and point == "inside":
-            INSIDE[sink](die, home)
-        write(rows, batch)
-        if batch >= fatal:
-            if point == "inside":
-                (home / "missed").touch()
+        if batch < fatal:
+            write(rows, batch)
+        elif point == "inside":
+            with pytest.MonkeyPatch.context() as patch:
+                INSIDE[sink](die, patch)
+                write(rows, batch)
+        else:
+            if point == "after":
+                write(rows, batch)
             die()
 
     return write_and_die
 
 
-def inside_postgres(die: Callable[[], None], home: Path) -> None:
+def inside_postgres(die: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
     copy = PostgresTable._copy
 
     def copy_and_die(*arguments: Any) -> None:
         copy(*arguments)
         die()
 
-    PostgresTable._copy = copy_and_die  # type: ignore[method-assign]
+    patch.setattr(PostgresTable, "_copy", copy_and_die)
 
 
-def inside_redis(die: Callable[[], None], home: Path) -> None:
+def inside_redis(die: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
     """Send a transaction without the command that ends it."""
     send = Connection.send_packed_command
 
@@ -114,25 +115,28 @@ def inside_redis(die: Callable[[], None], home: Path) -> None:
         send(connection, [text.removesuffix(EXECUTE)], check_health)
         die()
 
-    Connection.send_packed_command = send_and_die  # type: ignore[method-assign]
+    patch.setattr(Connection, "send_packed_command", send_and_die)
 
 
-def inside_delta(die: Callable[[], None], home: Path) -> None:
-    """Wait for a file of rows that was not there, and see whether its commit came first."""
+def inside_delta(die: Callable[[], None], patch: pytest.MonkeyPatch) -> None:
+    """Let a folder stand where the next commit belongs: the rows are written, the commit fails."""
+    commit = DeltaRankings._commit
 
-    def number(pattern: str) -> int:
-        return sum(1 for _ in (home / "table").glob(pattern))
+    def commit_and_die(table: DeltaRankings, *batch: Any) -> None:
+        log = Path(table.path) / "_delta_log"
+        number = max((int(path.stem) for path in log.glob("*.json")), default=-1) + 1
+        files = set(log.parent.glob("*.parquet"))
+        place = log / f"{number:020}.json"
+        place.mkdir(parents=True)
+        try:
+            commit(table, *batch)
+        except DeltaError:
+            place.rmdir()
+            assert set(log.parent.glob("*.parquet")) > files
+            die()
+        place.rmdir()
 
-    files, commits = number("*.parquet"), number("_delta_log/*.json")
-
-    def watch() -> None:
-        while number("*.parquet") == files:
-            time.sleep(0.0001)
-        if number("_delta_log/*.json") > commits:
-            (home / "missed").touch()
-        die()
-
-    threading.Thread(target=watch, daemon=True).start()
+    patch.setattr(DeltaRankings, "_commit", commit_and_die)
 
 
 INSIDE = {"postgres": inside_postgres, "redis": inside_redis, "delta": inside_delta}
