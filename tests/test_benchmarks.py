@@ -701,9 +701,9 @@ def test_workers_are_told_from_other_processes():
     started = [subprocess.Popen([sys.executable, "-c", line]) for line in lines]
     try:
         with sizes.watched() as peak:
-            while not (peak and max(peak.values())):
+            while not peak.get(started[0].pid):
                 time.sleep(0.01)
-        assert set(peak) == {started[0].pid}
+        assert started[1].pid not in peak  # those of other tests' Spark may be there
     finally:
         for process in started:
             process.kill()
