@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from skyband.spark import top_k
+from skyband.spark import drain, top_k
+from skyband.spark.state import candidates
+from skyband.spark.state.packed import PackedSpec
 from tests import oracle
 from tests.spark import samples
 from tests.spark.samples import SECOND
@@ -58,6 +60,38 @@ def test_a_stream_gives_what_the_oracle_gives(
     leaders = samples.run_and_drain(spark, tmp_path, source, **options)
     expected = samples.expected(rows, k, size * SECOND, slide * SECOND, offset * SECOND, key)
     assert samples.result_rows(leaders, *([key] if key else [])) == expected
+
+
+@pytest.mark.parametrize("blocks_first", [False, True])
+def test_a_long_ranking_goes_on_in_blocks_and_pane_by_pane(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, blocks_first: bool
+) -> None:
+    rows, marks = samples.rows(7, 200), str(tmp_path / "marks")
+    source = samples.write(tmp_path / "rows", samples.split(rows, 3, 7))
+    options = _options(300, 25, 10, 0, "") | {"delay": "10 seconds"}
+    in_blocks: list[int] = []
+    pack = PackedSpec.pack
+
+    def noted(spec: PackedSpec, panes: DataFrame) -> DataFrame:
+        in_blocks.append(spec.plain.k)
+        return pack(spec, panes)
+
+    monkeypatch.setattr(PackedSpec, "pack", noted)
+    for ended in (False, True):
+        least = candidates._MANY if ended != blocks_first else 301
+        with monkeypatch.context() as patch:
+            patch.setattr(candidates, "_MANY", least)
+            if ended:
+                drain(spark, marks)
+            query = samples.run(
+                top_k(samples.stream(spark, source), drain=marks, **options), tmp_path
+            )
+        if not ended:  # candidates go on
+            assert query.lastProgress["stateOperators"][0]["numRowsTotal"] > 0
+        assert len(in_blocks) == (ended or blocks_first)
+    leaders = spark.read.parquet(str(tmp_path / "out")).collect()
+    expected = samples.expected(rows, 300, 25 * SECOND, 10 * SECOND, 0, "")
+    assert samples.result_rows(leaders) == expected
 
 
 @pytest.mark.parametrize("streaming", [False, True])

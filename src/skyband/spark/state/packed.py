@@ -323,10 +323,10 @@ class PackedState(KeyState):
             **columns,
         }
         self._due = due if kept else None
-        return self._answers(run, pool, kept)
+        return self._answers(run, pool)
 
-    def _answers(self, run: Any, pool: list[Any], kept: int) -> pa.RecordBatch:
-        """What a kernel answered; the last window tells how many candidates are left."""
+    def _answers(self, run: Any, pool: list[Any]) -> pa.RecordBatch:
+        """What a kernel answered, without how many candidates are left."""
         import pyarrow as pa
 
         schema, answers = self.spec.answers, run.answers
@@ -336,12 +336,11 @@ class PackedState(KeyState):
         offsets = pa.array(np.concatenate([[0], ends]).astype(np.int32))
         slots = pa.array(answers.slot[:size])
         values = [pa.array(answers.score[:size]), *(column.take(slots) for column in pool)]
-        left = [None] * (windows - 1) + [kept] if windows else []
         lists = [
             pa.ListArray.from_arrays(offsets, column, type=field.type)
             for column, field in zip(values, list(schema)[2:], strict=True)
         ]
-        columns = [pa.array(answers.window[:windows]), pa.array(left, pa.int64()), *lists]
+        columns = [pa.array(answers.window[:windows]), pa.nulls(windows, pa.int64()), *lists]
         return pa.RecordBatch.from_arrays(columns, schema=schema)
 
     def _last(self, panes: Ints) -> Ints:
